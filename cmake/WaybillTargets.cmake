@@ -1,0 +1,51 @@
+# How a stage, a test and a program of this project are declared.
+
+add_library(waybill_options INTERFACE)
+target_compile_features(waybill_options INTERFACE cxx_std_20)
+# No contraction: an fma stands in the source where the arithmetic contract wants one.
+target_compile_options(waybill_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -ffp-contract=off>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${WAYBILL_WERROR}>>:-Werror>)
+target_include_directories(waybill_options INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
+if(WAYBILL_SANITIZE)
+  target_compile_options(waybill_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${WAYBILL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
+  target_link_options(waybill_options INTERFACE -fsanitize=${WAYBILL_SANITIZE})
+endif()
+
+# waybill_stage(NAME [EARLIER stage...] SOURCES file...): one folder of the pipeline as a library
+# that sees only the stages it names; those must come earlier in the pipeline.
+set_property(GLOBAL PROPERTY WAYBILL_STAGES "")
+function(waybill_stage name)
+  cmake_parse_arguments(STAGE "" "" "EARLIER;SOURCES" ${ARGN})
+  if(NOT STAGE_SOURCES)
+    add_library(waybill_${name} INTERFACE)
+    return()
+  endif()
+  add_library(waybill_${name} STATIC ${STAGE_SOURCES})
+  target_link_libraries(waybill_${name} PUBLIC waybill_options)
+  foreach(earlier ${STAGE_EARLIER})
+    target_link_libraries(waybill_${name} PUBLIC waybill_${earlier})
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY WAYBILL_STAGES ${name})
+endfunction()
+
+# waybill_test(NAME STAGES stage... SOURCES file... [LABELS label...]): one GoogleTest program,
+# registered test case by test case. Label `threaded` marks what TSan runs.
+function(waybill_test name)
+  cmake_parse_arguments(TEST "" "" "STAGES;SOURCES;LABELS;LIBRARIES" ${ARGN})
+  add_executable(${name} ${TEST_SOURCES})
+  foreach(stage ${TEST_STAGES})
+    target_link_libraries(${name} PRIVATE waybill_${stage})
+  endforeach()
+  target_link_libraries(${name} PRIVATE ${TEST_LIBRARIES} GTest::gtest GTest::gmock
+                                        GTest::gtest_main)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_definitions(${name} PRIVATE
+    WAYBILL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+  set_tests_properties(${name} PROPERTIES LABELS "${TEST_LABELS}")
+endfunction()

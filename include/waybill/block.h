@@ -1,0 +1,98 @@
+// A whole MoE block of a checkpoint — router, routed experts over ranks, shared expert — and the
+// run of one block over all ranks of a process.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "waybill/checkpoint.h"
+#include "waybill/comm.h"
+#include "waybill/layer.h"
+#include "waybill/ledger.h"
+#include "waybill/registry.h"
+
+namespace waybill {
+
+// Loads experts of a checkpoint once, in an execution dtype, and shares them between the slots and
+// ranks of one process. Thread-safe.
+class ExpertStore {
+ public:
+  ExpertStore(const Checkpoint& checkpoint, DType dtype);
+  ~ExpertStore();
+
+  std::shared_ptr<const ExpertBundle> get(LayerId layer, ExpertId expert);
+  // The shared expert, or null when the family has none.
+  std::shared_ptr<const ExpertBundle> shared(LayerId layer);
+  // Forgets a layer's experts; those still in use stay with their users.
+  void drop(LayerId layer);
+  std::size_t resident_bytes() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+struct BlockOptions {
+  DType dtype = DType::f32;
+  Selector selector = Selector::first;
+  bool dedup = false;
+  Checks checks = Checks::counts;
+};
+
+// One rank's end of one MoE block.
+class MoeBlock {
+ public:
+  MoeBlock(const Checkpoint& checkpoint, LayerId layer, const BlockOptions& options,
+           ExpertStore& store, Communicator& comm, PlacementRegistry& registry,
+           const Topology& topology, ThreadPool* pool = nullptr);
+  ~MoeBlock();
+
+  struct Output {
+    RoutingResult routing;
+    StepReport report;
+  };
+  // `hidden` [T_l, d] f32 rows at the origin; the router reads them as they are, the experts read
+  // them rounded to the block's dtype. `experts_out` and `block_out` [T_l, d] f32 receive the
+  // weighted sum of the routed experts and, shared expert added last, the whole block; either may
+  // be empty.
+  Output forward(const TensorView& hidden, std::span<float> experts_out,
+                 std::span<float> block_out);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// One block over every rank of a local group.
+struct BlockRun {
+  std::vector<float> experts_out;          // [T, d], global token order
+  std::vector<float> block_out;            // [T, d]
+  std::vector<std::int32_t> topk_experts;  // [T, k]
+  std::vector<float> topk_gates;           // [T, k]
+  std::vector<StepReport> ranks;           // by rank
+  RowLedger rows;
+  ByteLedger bytes;
+};
+
+// Tokens [T] of `hidden` [T, d] f32 are cut into contiguous blocks of ranks, the first T mod P
+// ranks one longer — or into `tokens_per_rank` (RouteCountMismatch when its sum isn't T).
+BlockRun run_block(const Checkpoint& checkpoint, LayerId layer, const BlockOptions& options,
+                   ExpertStore& store, LocalGroup& group, PlacementRegistry& registry,
+                   const Topology& topology, std::span<const float> hidden,
+                   std::span<const std::int64_t> tokens_per_rank = {});
+
+// What one token's block should give, in double precision, straight from the checkpoint's own
+// tensors: no plan, no exchange, no kernels. For checks; slow.
+struct DirectRow {
+  std::vector<double> experts_out, block_out;  // [d]
+};
+DirectRow evaluate_directly(const Checkpoint& checkpoint, LayerId layer,
+                            std::span<const float> hidden_row,
+                            std::span<const std::int32_t> topk_experts,
+                            std::span<const float> topk_gates);
+
+}  // namespace waybill

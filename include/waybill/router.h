@@ -1,0 +1,51 @@
+// Routers of the model families: hidden rows → top-k experts and gates. FP32 on the original rows.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "waybill/routes.h"
+#include "waybill/tensor.h"
+
+namespace waybill {
+
+enum class RouterScore : std::uint8_t {
+  softmax_then_topk,  // softmax over all experts, gates are the chosen probabilities
+  topk_then_softmax,  // softmax over the chosen logits
+  sigmoid,            // element-wise; selection may add a bias that never enters the gate
+};
+
+// A router as a row of facts; families fill it in.
+struct RouterSpec {
+  RouterScore score = RouterScore::softmax_then_topk;
+  std::int32_t experts = 0;
+  std::int32_t topk = 0;
+  bool renormalize = false;       // gates of a token divided by their sum
+  float renormalize_epsilon = 0;  // added to that sum
+  float scale = 1.0F;             // multiplies the gates last
+  std::int32_t groups = 1;        // experts form this many equal runs …
+  std::int32_t topk_groups = 1;  // … of which a token keeps this many, by the sum of each group's
+                                 // two best selection scores (DeepSeek-V3)
+};
+
+// A router with its weights; owns nothing.
+struct Router {
+  RouterSpec spec;
+  TensorView weight;          // [E, d], f32 or bf16 or f16
+  TensorView bias;            // [E], optional: added to the logits
+  TensorView selection_bias;  // [E], optional: added to scores for selection only
+};
+
+// Result rows are in the order of selection: descending selection score, ties to the lower id.
+struct RoutingResult {
+  std::int32_t topk = 0;
+  std::vector<std::int32_t> experts;  // [T, k]
+  std::vector<float> gates;           // [T, k]
+};
+
+// Throws TopKExceedsExperts, ShapeMismatch (fields named). One ascending FP32 chain per logit, so a
+// row's result doesn't depend on its neighbours. `hidden`: [T, d] contiguous f32, bf16 or f16.
+RoutingResult route(const Router& router, const TensorView& hidden);
+
+}  // namespace waybill

@@ -1,0 +1,26 @@
+// A fixed set of worker threads for data-parallel loops. Sleeps when idle.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace waybill {
+
+class ThreadPool {
+ public:
+  // `threads` counts the calling thread, so threads - 1 workers are started; at least 1.
+  explicit ThreadPool(std::int32_t threads);
+  ~ThreadPool();
+
+  std::int32_t threads() const;
+  // Runs body(i) for i in [0, tasks), each exactly once; returns when all are done, rethrowing the
+  // first exception. One loop at a time per pool.
+  void run(std::int32_t tasks, const std::function<void(std::int32_t)>& body);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace waybill
