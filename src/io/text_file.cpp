@@ -1,0 +1,47 @@
+#include "io/text_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "waybill/error.h"
+
+namespace waybill {
+namespace {
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+Error unreadable(const std::string& path) {
+  return Error(Code::FileUnreadable).at("file", path).found(std::strerror(errno));
+}
+
+}  // namespace
+
+// Reads in pieces: the size of a pipe isn't known, and a size that a file system reports may lie.
+std::string read_text_file(const std::string& path, std::size_t max_bytes) {
+  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rbe"));
+  if (file == nullptr) throw unreadable(path);
+
+  std::string text;
+  std::array<char, 1U << 16U> piece;
+  while (const std::size_t got = std::fread(piece.data(), 1, piece.size(), file.get())) {
+    if (got > max_bytes - text.size()) {
+      throw Error(Code::DocumentMalformed)
+          .at("file", path)
+          .expected(fmt::format("at most {} bytes", max_bytes))
+          .found("more");
+    }
+    text.append(piece.data(), got);
+  }
+  if (std::ferror(file.get()) != 0) throw unreadable(path);
+  return text;
+}
+
+}  // namespace waybill
