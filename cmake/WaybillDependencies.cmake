@@ -4,6 +4,7 @@ find_package(fmt REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(nlohmann_json REQUIRED)
 find_package(hwy REQUIRED)
+find_package(CLI11 REQUIRED)
 
 find_program(CCACHE ccache)
 if(CCACHE)
@@ -13,6 +14,9 @@ endif()
 
 if(WAYBILL_CUDA)
   include(CheckLanguage)
+  if(NOT CMAKE_CUDA_COMPILER)
+    unset(CMAKE_CUDA_COMPILER CACHE)  # looked for in vain once; it may be there now
+  endif()
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     # sm_90a machine code for Hopper's own instructions; compute_80 PTX runs on anything newer.

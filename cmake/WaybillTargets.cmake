@@ -34,6 +34,7 @@ endfunction()
 
 # waybill_test(NAME STAGES stage... SOURCES file... [LABELS label...]): one GoogleTest program,
 # registered test case by test case. Label `threaded` marks what TSan runs.
+add_custom_target(threaded_tests)
 function(waybill_test name)
   cmake_parse_arguments(TEST "" "" "STAGES;SOURCES;LABELS;LIBRARIES" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
@@ -48,4 +49,7 @@ function(waybill_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
   set_tests_properties(${name} PROPERTIES LABELS "${TEST_LABELS}")
+  if(threaded IN_LIST TEST_LABELS)
+    add_dependencies(threaded_tests ${name})
+  endif()
 endfunction()
