@@ -1,0 +1,34 @@
+// One rank's end of a group whose ranks are threads of this process.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "comm/local/rendezvous.h"
+#include "waybill/comm.h"
+
+namespace waybill::local {
+
+class LocalCommunicator final : public Communicator {
+ public:
+  LocalCommunicator(const ProcessGroup& group, PeerSlot self,
+                    std::shared_ptr<Rendezvous> rendezvous);
+  LocalCommunicator(const LocalCommunicator&) = delete;
+  LocalCommunicator& operator=(const LocalCommunicator&) = delete;
+  ~LocalCommunicator() override;
+
+  const ProcessGroup& group() const override { return group_; }
+  PeerSlot self() const override { return self_; }
+  void all_gather(std::string_view phase, std::span<const std::byte> mine,
+                  std::span<std::byte> all) override;
+  Completion all_to_all_v(const AllToAllV& exchange) override;
+  void abort(const Error& cause) noexcept override;
+
+ private:
+  const ProcessGroup group_;
+  const PeerSlot self_;
+  std::shared_ptr<Rendezvous> rendezvous_;
+};
+
+}  // namespace waybill::local
