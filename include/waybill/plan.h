@@ -5,8 +5,8 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
+#include "waybill/column.h"
 #include "waybill/placement.h"
 #include "waybill/routes.h"
 #include "waybill/selection.h"
@@ -47,18 +47,25 @@ struct PlanView {
 enum class PlanStatus : std::uint32_t {
   ok = 0,
   expert_id_out_of_range = 1,  // counted as dropped
+  no_replica = 2,              // a route's expert has no candidate or no quota left: no slot, no row
 };
 
 struct PlanOptions {
   bool dedup = false;          // one payload row per (token, destination rank)
-  ThreadPool* pool = nullptr;  // null: the calling thread only
+  ThreadPool* pool = nullptr;  // null: the calling thread only. The plan's bits don't depend on it.
+  std::int32_t routes_per_thread = 1 << 15;  // fewer aren't worth waking a thread for
 };
 
+// A plan in host memory. Value type: copies and moves own their columns.
 class HostPlan {
  public:
-  const PlanView& view() const { return view_; }
+  // Pointers into this plan: valid until it is moved, rebuilt or destroyed.
+  PlanView view() const;
 
-  std::int32_t rows() const { return view_.rows; }
+  std::int32_t tokens() const { return tokens_; }
+  std::int32_t topk() const { return topk_; }
+  std::int32_t peers() const { return peers_; }
+  std::int32_t rows() const { return static_cast<std::int32_t>(send_order_.size()); }
   std::span<const std::int32_t> slot() const { return slot_; }
   std::span<const std::int32_t> send_position() const { return send_position_; }
   std::span<const std::int32_t> send_order() const { return send_order_; }
@@ -66,7 +73,7 @@ class HostPlan {
   std::span<const std::int32_t> key_slot() const { return key_slot_; }
   std::span<const std::int32_t> send_offsets() const { return send_offsets_; }
   std::span<const std::int32_t> expert_counts() const { return expert_counts_; }
-  bool dedup() const { return view_.payload_offsets != nullptr; }
+  bool dedup() const { return dedup_; }
   std::span<const std::int32_t> payload_offsets() const { return payload_offsets_; }
   std::span<const std::int32_t> payload_token() const { return payload_token_; }
   std::span<const std::int32_t> payload_row() const { return payload_row_; }
@@ -75,36 +82,55 @@ class HostPlan {
   std::int32_t send_count(PeerSlot peer) const {
     return send_offsets_[peer.index() + 1] - send_offsets_[peer.index()];
   }
+  // Rows that dispatch sends to one peer: fewer than send_count() under dedup.
+  std::int32_t payload_count(PeerSlot peer) const {
+    return dedup_ ? payload_offsets_[peer.index() + 1] - payload_offsets_[peer.index()]
+                  : send_count(peer);
+  }
   // Rows for each slot of `peer`'s rank in local slot order: what the count exchange sends.
   std::span<const std::int32_t> slot_counts(PeerSlot peer) const;
 
  private:
   friend class HostPlanBuilder;
-  PlanView view_{};
-  std::vector<std::int32_t> slot_, send_position_, send_order_, key_offsets_, key_slot_,
-      send_offsets_, expert_counts_, payload_offsets_, payload_token_, payload_row_, slot_counts_,
-      peer_key_offsets_;
+  std::int32_t tokens_ = 0, topk_ = 0, experts_ = 0, peers_ = 0;
+  bool dedup_ = false;
   std::uint32_t status_ = 0;
+  Column slot_, send_position_, send_order_, key_offsets_, key_slot_, send_offsets_, expert_counts_,
+      payload_offsets_, payload_token_, payload_row_;
+  Column slot_counts_;       // [Q] in key order
+  Column peer_key_offsets_;  // [P+1] first send key of each peer
+  Column scratch_;           // kept, so that a rebuild allocates nothing
 };
 
 // O(routes + ranks + slots), one counting sort. `source` is the origin rank (used by the hashed
-// rule). Throws RankOutsideGroup when a slot's rank is no member, SlotOutsideReplicaSet when the
+// rule). Throws RouteCountMismatch when the id column isn't [T_l*k] or has more than 2^31-1 rows,
+// RankOutsideGroup when the source or a slot's rank is no member, SlotOutsideReplicaSet when the
 // table names a slot of another expert, ReplicaCardinalityZero when it has none for an expert with
-// routes, ExpertIdOutOfRange for an id outside [0, E).
+// routes (or no quota for a route), ExpertIdOutOfRange for an id outside [0, E) other than
+// dropped_route, InvalidValue when the table's columns don't fit together.
 HostPlan build_plan(const RoutesView& routes, const SelectionTable& table,
                     const Placement& placement, const ProcessGroup& group, Rank source,
                     const PlanOptions& options = {});
 // The same from an explicit assignment: one slot per route ([T_l*k], -1 for dropped routes).
-// Checks every assignment against the placement (SlotOutsideReplicaSet, ReplicaCardinalityZero).
+// Checks every assignment against the placement (SlotOutsideReplicaSet, ReplicaCardinalityZero for
+// an accepted route without a slot, RouteConservationMismatch for a dropped route with one).
 HostPlan build_plan(const RoutesView& routes, std::span<const std::int32_t> assigned_slots,
                     const Placement& placement, const ProcessGroup& group, Rank source,
                     const PlanOptions& options = {});
+// The same in the memory of an earlier plan, whose size only grows: the steps of a layer allocate
+// nothing once it has seen its largest batch. When this throws, `plan` is empty.
+void rebuild_plan(HostPlan& plan, const RoutesView& routes, const SelectionTable& table,
+                  const Placement& placement, const ProcessGroup& group, Rank source,
+                  const PlanOptions& options = {});
+void rebuild_plan(HostPlan& plan, const RoutesView& routes,
+                  std::span<const std::int32_t> assigned_slots, const Placement& placement,
+                  const ProcessGroup& group, Rank source, const PlanOptions& options = {});
 
 // What a rank does with the rows it receives: source-major as they arrive (peer order),
 // expert-major as the experts want them: (local slot, source rank, source send position).
 class ReceivePlan {
  public:
-  std::int32_t rows() const { return recv_offsets_.empty() ? 0 : recv_offsets_.back(); }
+  std::int32_t rows() const { return static_cast<std::int32_t>(expert_order_.size()); }
   std::span<const std::int32_t> recv_counts() const { return recv_counts_; }    // [P] peer order
   std::span<const std::int32_t> recv_offsets() const { return recv_offsets_; }  // [P+1]
   std::span<const std::int32_t> expert_offsets() const { return expert_offsets_; }  // [Q_local+1]
@@ -113,16 +139,18 @@ class ReceivePlan {
   std::span<const std::int32_t> expert_position() const { return expert_position_; }
 
  private:
-  friend ReceivePlan build_receive_plan(std::span<const std::int32_t>, std::int32_t,
-                                        const ProcessGroup&);
-  std::vector<std::int32_t> recv_counts_, recv_offsets_, expert_offsets_, expert_order_,
-      expert_position_;
+  friend void rebuild_receive_plan(ReceivePlan&, std::span<const std::int32_t>, std::int32_t,
+                                   const ProcessGroup&);
+  Column recv_counts_, recv_offsets_, expert_offsets_, expert_order_, expert_position_;
 };
 
 // `counts` is [P, Q_local]: rows that each peer (in peer order) sends to each local slot.
-// PeerCountDisagreement when a count is negative or the sum overflows 2^31-1 rows.
+// PeerCountDisagreement when it has another size, a count is negative or the sum exceeds 2^31-1.
 ReceivePlan build_receive_plan(std::span<const std::int32_t> counts, std::int32_t local_slots,
                                const ProcessGroup& group);
+// The same in the memory of an earlier plan. When this throws, `plan` is empty.
+void rebuild_receive_plan(ReceivePlan& plan, std::span<const std::int32_t> counts,
+                          std::int32_t local_slots, const ProcessGroup& group);
 
 // Every contract of the plan, re-derived in O(routes) (check level `full`, tests): conservation,
 // send order, offsets, inverse, payload rows. Throws the code of the first violation.
