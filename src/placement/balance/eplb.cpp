@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "placement/balance/eplb_sort.h"
+#include "placement/balance/winner_tree.h"
 #include "waybill/error.h"
 
 namespace waybill {
@@ -34,19 +35,6 @@ float lane_sum(std::span<const float> row) {
     sum += total;
   }
   return sum;
-}
-
-// A pack's or expert's value, ordered so that the lowest index wins among equals.
-struct Candidate {
-  float value;
-  std::int32_t index;
-};
-// As comparisons of a heap whose front is wanted next.
-bool lightest_last(const Candidate& a, const Candidate& b) {
-  return a.value > b.value || (a.value == b.value && a.index > b.index);
-}
-bool heaviest_last(const Candidate& a, const Candidate& b) {
-  return a.value < b.value || (a.value == b.value && a.index > b.index);
 }
 
 struct Seat {
@@ -114,20 +102,17 @@ class Solver {
     item_expert_.resize(static_cast<std::size_t>(slots));
     item_copy_.assign(static_cast<std::size_t>(slots), 0);
     std::iota(item_expert_.begin(), item_expert_.begin() + static_cast<std::ptrdiff_t>(n), 0);
-    heap_.resize(n);
+    heaviest_.reset(n);
     for (std::size_t e = 0; e < n; ++e) {
-      heap_[e] = {weight[static_cast<std::size_t>(experts[e])], static_cast<std::int32_t>(e)};
+      heaviest_.set(e, weight[static_cast<std::size_t>(experts[e])]);
     }
-    std::ranges::make_heap(heap_, heaviest_last);
+    heaviest_.refresh();
     for (std::size_t i = n; i < item_expert_.size(); ++i) {
-      std::ranges::pop_heap(heap_, heaviest_last);
-      Candidate& heaviest = heap_.back();
-      const auto e = static_cast<std::size_t>(heaviest.index);
-      item_expert_[i] = heaviest.index;
+      const std::size_t e = heaviest_.winner();
+      item_expert_[i] = static_cast<std::int32_t>(e);
       item_copy_[i] = copies_[e]++;
-      heaviest.value =
-          weight[static_cast<std::size_t>(experts[e])] / static_cast<float>(copies_[e]);
-      std::ranges::push_heap(heap_, heaviest_last);
+      heaviest_.update(
+          e, weight[static_cast<std::size_t>(experts[e])] / static_cast<float>(copies_[e]));
     }
     item_load_.resize(item_expert_.size());
     for (std::size_t i = 0; i < item_load_.size(); ++i) {
@@ -150,28 +135,27 @@ class Solver {
     for (std::size_t i = 0; i < n; ++i) sorted_[i] = {load[i], static_cast<std::int32_t>(i)};
     eplb_sort(sorted_);
     taken_.assign(static_cast<std::size_t>(packs), 0);
-    heap_.resize(static_cast<std::size_t>(packs));
-    for (std::size_t p = 0; p < heap_.size(); ++p) heap_[p] = {0, static_cast<std::int32_t>(p)};
+    pack_load_.assign(static_cast<std::size_t>(packs), 0);
+    lightest_.reset(pack_load_.size());
+    lightest_.refresh();
     for (const KeyedIndex& item : sorted_) {
-      std::ranges::pop_heap(heap_, lightest_last);
-      Candidate& lightest = heap_.back();
-      std::int32_t& taken = taken_[static_cast<std::size_t>(lightest.index)];
-      seat_[static_cast<std::size_t>(item.index)] = {lightest.index, taken};
-      lightest.value += item.key;
-      if (++taken == room) {
-        heap_.pop_back();
+      const std::size_t p = lightest_.winner();
+      seat_[static_cast<std::size_t>(item.index)] = {static_cast<std::int32_t>(p), taken_[p]};
+      pack_load_[p] += item.key;
+      if (++taken_[p] == room) {
+        lightest_.take_out(p);
       } else {
-        std::ranges::push_heap(heap_, lightest_last);
+        lightest_.update(p, pack_load_[p]);
       }
     }
   }
 
   std::int32_t experts_, replicas_, gpus_, groups_ = 1, nodes_ = 1;
   std::vector<std::int32_t> local_, copies_, item_expert_, item_copy_, taken_;
-  std::vector<float> group_load_, item_load_;
+  std::vector<float> group_load_, item_load_, pack_load_;
   std::vector<Seat> seat_;
   std::vector<KeyedIndex> sorted_;
-  std::vector<Candidate> heap_;
+  WinnerTree heaviest_{WinnerTree::Wins::largest}, lightest_{WinnerTree::Wins::smallest};
 };
 
 // "16 or 20": the multiples of `unit` around `value`, none below `least`.
