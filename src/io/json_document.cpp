@@ -106,6 +106,8 @@ JsonValue JsonValue::at(std::string_view wanted) const {
       .at("field", parent.empty() ? std::string(wanted) : fmt::format("{}.{}", parent, wanted));
 }
 
+const std::string& JsonValue::file() const { return tree_->file; }
+
 std::string JsonValue::path() const {
   std::vector<std::string> steps;  // from this value up to the root
   for (std::uint32_t at = node_; at != 0; at = tree_->nodes[at].parent) {

@@ -63,6 +63,7 @@ class JsonValue {
   std::optional<JsonValue> find(std::string_view key) const;
   JsonValue at(std::string_view key) const;  // MissingField when absent
 
+  const std::string& file() const;
   // "layers[3].slots[0].expert"; empty for the document itself.
   std::string path() const;
   // The value as an error shows it: shortened text, or the kind of a container.

@@ -1,0 +1,117 @@
+#include "io/safetensors_set.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "io/json_document.h"
+#include "waybill/error.h"
+
+namespace waybill {
+namespace {
+
+using ShardOfTensor = std::map<std::string_view, std::string_view>;
+
+// A shard lies beside its index: its name is one path component.
+std::string_view shard_name(const JsonValue& value) {
+  const std::string_view name = value.as_string();
+  const bool plain = !name.empty() && name != "." && name != ".." &&
+                     name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
+  if (!plain) {
+    throw value.error(Code::InvalidValue)
+        .expected("a file name without a path")
+        .found(value.text());
+  }
+  return name;
+}
+
+Error mismatch(std::string_view index, std::string_view tensor) {
+  return Error(Code::ShardMismatch).at("file", index).at("tensor", tensor);
+}
+
+// Every tensor of a shard stands in the index under that shard; counts what was found.
+std::size_t check_shard(const SafetensorsFile& file, std::string_view shard,
+                        const ShardOfTensor& shards, const std::string& index) {
+  for (const SafetensorsTensor& tensor : file.tensors()) {
+    const auto listed = shards.find(tensor.name);
+    if (listed == shards.end()) {
+      throw mismatch(index, tensor.name).expected("no such tensor").found(shard);
+    }
+    if (listed->second != shard) {
+      throw mismatch(index, tensor.name).expected(listed->second).found(shard);
+    }
+  }
+  return file.tensors().size();
+}
+
+std::vector<SafetensorsFile> open_shards(const std::filesystem::path& directory,
+                                         const std::string& index) {
+  const JsonDocument document = JsonDocument::read(index);
+  ShardOfTensor shards;
+  std::map<std::string_view, const SafetensorsFile*> by_shard;
+  for (const JsonValue value : document.root().at("weight_map").members()) {
+    const std::string_view shard = shard_name(value);
+    shards.emplace(value.key(), shard);
+    by_shard.emplace(shard, nullptr);
+  }
+
+  std::vector<SafetensorsFile> files;
+  files.reserve(by_shard.size());
+  std::size_t found = 0;
+  for (auto& [shard, file] : by_shard) {
+    files.push_back(SafetensorsFile::open((directory / shard).string()));
+    file = &files.back();
+    found += check_shard(*file, shard, shards, index);
+  }
+  if (found == shards.size()) return files;
+  for (const auto& [tensor, shard] : shards) {
+    if (by_shard.at(shard)->find(tensor) == nullptr) {
+      throw mismatch(index, tensor).expected(shard).found("no such tensor there");
+    }
+  }
+  return files;
+}
+
+}  // namespace
+
+SafetensorsSet SafetensorsSet::open(const std::string& directory) {
+  const std::filesystem::path folder(directory);
+  const std::filesystem::path index = folder / "model.safetensors.index.json";
+  const std::filesystem::path single = folder / "model.safetensors";
+  std::error_code ignored;  // what can't be looked at is reported by open()
+  if (std::filesystem::exists(index, ignored) && !std::filesystem::exists(single, ignored)) {
+    return {directory, open_shards(folder, index.string())};
+  }
+  std::vector<SafetensorsFile> files;
+  files.push_back(SafetensorsFile::open(single.string()));
+  return {directory, std::move(files)};
+}
+
+SafetensorsSet::SafetensorsSet(std::string directory, std::vector<SafetensorsFile> files)
+    : directory_(std::move(directory)), files_(std::move(files)) {
+  for (const SafetensorsFile& file : files_) {
+    for (const SafetensorsTensor& tensor : file.tensors()) by_name_.push_back({&tensor, &file});
+  }
+  std::sort(by_name_.begin(), by_name_.end(),
+            [](const Member& a, const Member& b) { return a.name() < b.name(); });
+}
+
+const SafetensorsSet::Member* SafetensorsSet::find(std::string_view name) const {
+  const auto at = std::lower_bound(
+      by_name_.begin(), by_name_.end(), name,
+      [](const Member& member, std::string_view wanted) { return member.name() < wanted; });
+  return at != by_name_.end() && at->name() == name ? &*at : nullptr;
+}
+
+std::span<const SafetensorsSet::Member> SafetensorsSet::under(std::string_view prefix) const {
+  const auto begin = std::lower_bound(
+      by_name_.begin(), by_name_.end(), prefix,
+      [](const Member& member, std::string_view wanted) { return member.name() < wanted; });
+  const auto end = std::find_if(begin, by_name_.end(), [&](const Member& member) {
+    return !member.name().starts_with(prefix);
+  });
+  return {begin, end};
+}
+
+}  // namespace waybill

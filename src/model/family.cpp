@@ -1,0 +1,45 @@
+#include "model/family.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "model/families/families.h"
+#include "waybill/error.h"
+
+namespace waybill {
+namespace {
+
+constexpr std::array registered{
+#define WAYBILL_FAMILY(name) &families::name,
+#include "model/families/list.def"
+#undef WAYBILL_FAMILY
+};
+
+}  // namespace
+
+bool ExpertTensor::holds_all_experts() const {
+  return std::find(axes.begin(), axes.end(), Axis::expert) != axes.end();
+}
+
+std::vector<std::string_view> family_names() {
+  std::vector<std::string_view> names;
+  for (const auto& family : registered) names.push_back(family().name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Family find_family(std::string_view name, std::string_view config_file) {
+  for (const auto& family : registered) {
+    if (Family found = family(); found.name == name) return found;
+  }
+  throw Error(Code::UnknownFamily)
+      .at("file", config_file)
+      .at("field", "model_type")
+      .expected(fmt::format("one of {}", fmt::join(family_names(), ", ")))
+      .found(name);
+}
+
+}  // namespace waybill

@@ -1,0 +1,174 @@
+#include "model/load_layers.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <unordered_set>
+#include <utility>
+
+#include "model/expert_layout.h"
+#include "waybill/error.h"
+
+namespace waybill {
+namespace {
+
+std::string with_number(std::string_view text, std::string_view placeholder, std::int32_t number) {
+  std::string result(text);
+  if (const auto at = result.find(placeholder); at != std::string::npos) {
+    result.replace(at, placeholder.size(), std::to_string(number));
+  }
+  return result;
+}
+
+bool is_weight_dtype(DType dtype) {
+  return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32;
+}
+
+class Loader {
+ public:
+  Loader(const Family& family, const ModelConfig& model, const SafetensorsSet& files)
+      : family_(family), model_(model), files_(files) {}
+
+  LoadedLayers load() {
+    for (const LayerId layer : model_.moe_layers) {
+      const std::string block = block_path(family_.stored, layer) + ".";
+      loaded_.layers.push_back({router(block), experts(block), shared(block)});
+      list_unused(block);
+    }
+    if (!loaded_.inventory.missing.empty()) throw missing();
+    return std::move(loaded_);
+  }
+
+ private:
+  struct Stored {
+    const void* data = nullptr;  // null: missing, and listed as such
+    DType dtype = DType::f32;
+  };
+
+  // The tensor of that name, checked; aligned to its element.
+  Stored find(const std::string& name, std::span<const std::int64_t> shape) {
+    const SafetensorsSet::Member* member = files_.find(name);
+    if (member == nullptr) {
+      loaded_.inventory.missing.push_back(name);
+      return {};
+    }
+    const SafetensorsTensor& tensor = *member->tensor;
+    const auto error = [&](Code code) {
+      return Error(code).at("file", member->file->path()).at("tensor", name);
+    };
+    if (!is_weight_dtype(tensor.dtype)) {
+      throw error(Code::DtypeMismatch).expected("bf16, f16 or f32").found(tensor.dtype);
+    }
+    if (!std::equal(shape.begin(), shape.end(), tensor.shape.begin(), tensor.shape.end())) {
+      throw error(Code::ShapeMismatch).expected(shape_text(shape)).found(shape_text(tensor.shape));
+    }
+    used_.insert(tensor.name);
+    return {aligned(tensor), tensor.dtype};
+  }
+
+  const void* aligned(const SafetensorsTensor& tensor) {
+    const std::span<const std::byte> bytes = tensor.bytes;
+    if (reinterpret_cast<std::uintptr_t>(bytes.data()) % size_of(tensor.dtype) == 0) {
+      return bytes.data();
+    }
+    auto& copy = loaded_.aligned.emplace_back(new std::byte[bytes.size()]);
+    std::memcpy(copy.get(), bytes.data(), bytes.size());
+    return copy.get();
+  }
+
+  TensorView view(const std::string& name, std::initializer_list<std::int64_t> shape) {
+    const Stored stored = find(name, {shape.begin(), shape.size()});
+    return TensorView::contiguous(stored.data, stored.dtype, shape);
+  }
+
+  Router router(const std::string& block) {
+    Router router;
+    router.spec = model_.router;
+    const auto& [weight, bias, selection_bias] = family_.router;
+    router.weight = view(block + std::string(weight), {model_.experts, model_.hidden});
+    if (!bias.empty()) router.bias = view(block + std::string(bias), {model_.experts});
+    if (!selection_bias.empty()) {
+      router.selection_bias = view(block + std::string(selection_bias), {model_.experts});
+    }
+    return router;
+  }
+
+  std::vector<ExpertWeights> experts(const std::string& block) {
+    std::vector<ExpertWeights> experts(static_cast<std::size_t>(model_.experts));
+    const ExpertExtents extents{model_.experts, model_.hidden, model_.ff};
+    for (const ExpertTensor& declared : family_.experts) {
+      Stored stored;
+      for (std::int32_t e = 0; e < model_.experts; ++e) {
+        if (e == 0 || !declared.holds_all_experts())
+          stored = expert_tensor(block, declared, extents, e);
+        if (stored.data == nullptr) continue;
+        set_views(declared, extents, stored.data, stored.dtype, ExpertId(e),
+                  experts[static_cast<std::size_t>(e)]);
+      }
+    }
+    return experts;
+  }
+
+  std::optional<ExpertWeights> shared(const std::string& block) {
+    if (model_.shared_ff == 0) return std::nullopt;
+    ExpertWeights weights;
+    const ExpertExtents extents{1, model_.hidden, model_.shared_ff};
+    for (const ExpertTensor& declared : family_.shared) {
+      const Stored stored = expert_tensor(block, declared, extents, 0);
+      if (stored.data == nullptr) continue;
+      set_views(declared, extents, stored.data, stored.dtype, ExpertId(0), weights);
+    }
+    return weights;
+  }
+
+  Stored expert_tensor(const std::string& block, const ExpertTensor& declared,
+                       const ExpertExtents& extents, std::int32_t expert) {
+    const Stored stored = find(block + with_number(declared.name, "{expert}", expert),
+                               stored_shape(declared, extents));
+    if (stored.data != nullptr) ++loaded_.inventory.expert_tensors;
+    return stored;
+  }
+
+  void list_unused(const std::string& block) {
+    for (const SafetensorsSet::Member& member : files_.under(block)) {
+      if (!used_.contains(member.name())) loaded_.inventory.unused.emplace_back(member.name());
+    }
+    used_.clear();
+  }
+
+  Error missing() const {
+    const Inventory& inventory = loaded_.inventory;
+    Error error(Code::MissingTensor);
+    error.at("file", files_.directory())
+        .at("tensors", fmt::format("{}", fmt::join(inventory.missing, ", ")));
+    if (!inventory.unused.empty()) {
+      error.note(
+          fmt::format("unused tensors of the same blocks: {}", fmt::join(inventory.unused, ", ")));
+    }
+    return error;
+  }
+
+  const Family& family_;
+  const ModelConfig& model_;
+  const SafetensorsSet& files_;
+  LoadedLayers loaded_;
+  std::unordered_set<std::string_view> used_;  // names in one block, as `files_` holds them
+};
+
+}  // namespace
+
+LoadedLayers load_layers(const Family& family, const ModelConfig& model,
+                         const SafetensorsSet& files) {
+  return Loader(family, model, files).load();
+}
+
+std::string block_path(std::string_view path, LayerId layer) {
+  return with_number(path, "{layer}", layer.value);
+}
+
+}  // namespace waybill

@@ -1,0 +1,38 @@
+// The strict loader: every tensor that a configuration implies is found, checked and turned into
+// views, or the load fails.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/safetensors_set.h"
+#include "model/family.h"
+#include "waybill/checkpoint.h"
+
+namespace waybill {
+
+struct MoeLayer {
+  Router router;
+  std::vector<ExpertWeights> experts;  // [E]
+  std::optional<ExpertWeights> shared;
+};
+
+struct LoadedLayers {
+  std::vector<MoeLayer> layers;  // as ModelConfig::moe_layers
+  Inventory inventory;
+  // Tensors whose place in the file isn't aligned to their element, copied to where it is.
+  std::vector<std::unique_ptr<std::byte[]>> aligned;
+};
+
+// Views point into `files`, which must outlive them. MissingTensor, ShapeMismatch, DtypeMismatch.
+LoadedLayers load_layers(const Family& family, const ModelConfig& model,
+                         const SafetensorsSet& files);
+
+// The path with "{layer}" replaced.
+std::string block_path(std::string_view path, LayerId layer);
+
+}  // namespace waybill

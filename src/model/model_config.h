@@ -1,0 +1,19 @@
+// config.json of a checkpoint, read by its family's rules.
+#pragma once
+
+#include <string>
+
+#include "model/family.h"
+#include "waybill/checkpoint.h"
+
+namespace waybill {
+
+struct FamilyConfig {
+  Family family;
+  ModelConfig model;
+};
+
+// Errors as Checkpoint::open declares them for config.json.
+FamilyConfig read_model_config(const std::string& path);
+
+}  // namespace waybill
