@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "waybill/device.h"
+#include "waybill/error.h"
 #include "waybill/placement.h"
 
 namespace waybill {
@@ -27,7 +28,11 @@ class Lease {
   ~Lease();
 
   explicit operator bool() const { return generation_ != nullptr; }
-  const Generation& generation() const { return *generation_; }
+  // HandleNotAcquired when the lease never held a generation, HandleReleased when it gave it back.
+  const Generation& generation() const;
+  // What a combine checks before it reads tables of `version`: GenerationMismatch when the lease
+  // holds another generation.
+  void require(const PlacementVersion& version) const;
   // Gives the reference back now. HandleReleasedTwice when it was given back before.
   void release();
   // Gives it back once `event` has happened; the lease is empty at return, the generation stays
@@ -38,6 +43,7 @@ class Lease {
   friend class PlacementRegistry;
   struct State;
   Lease(std::shared_ptr<State> registry, std::shared_ptr<const Generation> generation);
+  void require_held(Code code_when_released) const;
   std::shared_ptr<State> registry_;
   std::shared_ptr<const Generation> generation_;
 };
@@ -53,8 +59,9 @@ class PlacementRegistry {
   // LOADED → ACTIVE; the generation that was ACTIVE turns DRAINING in the same step.
   // IllegalGenerationTransition from any other state.
   void activate(const PlacementVersion& version);
-  // ACTIVE → DRAINING without a successor is IllegalGenerationTransition; DRAINING → RETIRED needs
-  // no live reference (RetireWithLiveReferences, with the count).
+  // DRAINING → RETIRED, which needs no live reference (RetireWithLiveReferences, with the count).
+  // From any other state IllegalGenerationTransition: a generation drains only when another one is
+  // activated.
   void retire(const PlacementVersion& version);
 
   // The active generation. NoServingGeneration when there is none.
