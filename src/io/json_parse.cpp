@@ -73,12 +73,14 @@ class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
 
   bool parse_error(std::size_t position, const std::string& /*token*/,
                    const nlohmann::detail::exception& cause) override {
-    const std::string_view before = source_.substr(0, position);
-    throw Error(Code::DocumentMalformed)
-        .at("file", tree_.file)
-        .at("line", 1 + std::count(before.begin(), before.end(), '\n'))
-        .at("byte", position)
-        .found(printable(cause.what()));
+    throw malformed(position).found(printable(cause.what()));
+  }
+
+  // The parser takes a zero byte for the end of the text; what follows it must not go unread.
+  void refuse_zero_bytes() const {
+    if (const auto at = source_.find('\0'); at != std::string_view::npos) {
+      throw malformed(at + 1).found("a zero byte");
+    }
   }
 
  private:
@@ -86,6 +88,15 @@ class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
     std::uint32_t node = 0;
     std::uint32_t last_child = 0;
   };
+
+  // `position` counts the bytes read, the one at fault included.
+  Error malformed(std::size_t position) const {
+    const std::string_view before = source_.substr(0, position);
+    return Error(Code::DocumentMalformed)
+        .at("file", tree_.file)
+        .at("line", 1 + std::count(before.begin(), before.end(), '\n'))
+        .at("byte", position);
+  }
 
   JsonTree::Text store(const std::string& value) {
     const JsonTree::Text text{static_cast<std::uint32_t>(tree_.text.size()),
@@ -170,6 +181,7 @@ JsonDocument JsonDocument::parse(std::string_view text, std::string_view file,
         .found(text.size());
   }
   TreeBuilder builder(*tree, text, limits);
+  builder.refuse_zero_bytes();
   nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
   return JsonDocument(std::move(tree));
 }

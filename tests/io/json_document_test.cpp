@@ -79,6 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"Empty", "", Code::DocumentMalformed, "line", "1"},
         BadText{"CutShort", "{\n\"a\": [1,\n", Code::DocumentMalformed, "line", "3"},
         BadText{"TrailingText", "{}\n{}", Code::DocumentMalformed, "line", "2"},
+        BadText{"ZeroByte", std::string("{}\0 more", 8), Code::DocumentMalformed, "byte", "3"},
         BadText{"TrailingComma", "{\"a\": [1,]}", Code::DocumentMalformed, "byte", "10"},
         BadText{"Comment", "{} // no", Code::DocumentMalformed, "byte", "4"},
         BadText{"NotANumber", "[NaN]", Code::DocumentMalformed, "byte", "2"},
