@@ -32,9 +32,10 @@ class WinnerTree {
   void update(std::size_t index, float value) { replace(index, entry(index, value)); }
   void take_out(std::size_t index) { replace(index, kOut); }
 
-  // Some index takes part.
+  bool empty() const { return entry_[1] == kOut; }
+  // Not empty.
   std::size_t winner() const {
-    assert(entry_[1] != kOut);
+    assert(!empty());
     return static_cast<std::uint32_t>(entry_[1]);
   }
 
