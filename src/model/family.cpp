@@ -18,10 +18,24 @@ constexpr std::array registered{
 #undef WAYBILL_FAMILY
 };
 
+std::string with_number(std::string_view text, std::string_view placeholder, std::int32_t number) {
+  const auto at = text.find(placeholder);
+  if (at == std::string_view::npos) return std::string(text);
+  return fmt::format("{}{}{}", text.substr(0, at), number, text.substr(at + placeholder.size()));
+}
+
 }  // namespace
 
 bool ExpertTensor::holds_all_experts() const {
   return std::find(axes.begin(), axes.end(), Axis::expert) != axes.end();
+}
+
+std::string block_path(std::string_view path, LayerId layer) {
+  return with_number(path, "{layer}", layer.value);
+}
+
+std::string expert_name(std::string_view name, ExpertId expert) {
+  return with_number(name, "{expert}", expert.value);
 }
 
 std::vector<std::string_view> family_names() {

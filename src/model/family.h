@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -61,6 +62,10 @@ struct Family {
   // router's expert counts, which are set after.
   void (*configure)(const ConfigFields& fields, ModelConfig& model) = nullptr;
 };
+
+// "{layer}" and "{expert}" replaced by their numbers.
+std::string block_path(std::string_view path, LayerId layer);
+std::string expert_name(std::string_view name, ExpertId expert);
 
 // UnknownFamily (file and field of config.json) when this build has none of that name.
 Family find_family(std::string_view name, std::string_view config_file);

@@ -17,14 +17,6 @@
 namespace waybill {
 namespace {
 
-std::string with_number(std::string_view text, std::string_view placeholder, std::int32_t number) {
-  std::string result(text);
-  if (const auto at = result.find(placeholder); at != std::string::npos) {
-    result.replace(at, placeholder.size(), std::to_string(number));
-  }
-  return result;
-}
-
 bool is_weight_dtype(DType dtype) {
   return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32;
 }
@@ -104,8 +96,9 @@ class Loader {
     for (const ExpertTensor& declared : family_.experts) {
       Stored stored;
       for (std::int32_t e = 0; e < model_.experts; ++e) {
-        if (e == 0 || !declared.holds_all_experts())
-          stored = expert_tensor(block, declared, extents, e);
+        if (e == 0 || !declared.holds_all_experts()) {
+          stored = expert_tensor(block, declared, extents, ExpertId(e));
+        }
         if (stored.data == nullptr) continue;
         set_views(declared, extents, stored.data, stored.dtype, ExpertId(e),
                   experts[static_cast<std::size_t>(e)]);
@@ -119,7 +112,7 @@ class Loader {
     ExpertWeights weights;
     const ExpertExtents extents{1, model_.hidden, model_.shared_ff};
     for (const ExpertTensor& declared : family_.shared) {
-      const Stored stored = expert_tensor(block, declared, extents, 0);
+      const Stored stored = expert_tensor(block, declared, extents, ExpertId(0));
       if (stored.data == nullptr) continue;
       set_views(declared, extents, stored.data, stored.dtype, ExpertId(0), weights);
     }
@@ -127,9 +120,9 @@ class Loader {
   }
 
   Stored expert_tensor(const std::string& block, const ExpertTensor& declared,
-                       const ExpertExtents& extents, std::int32_t expert) {
-    const Stored stored = find(block + with_number(declared.name, "{expert}", expert),
-                               stored_shape(declared, extents));
+                       const ExpertExtents& extents, ExpertId expert) {
+    const Stored stored =
+        find(block + expert_name(declared.name, expert), stored_shape(declared, extents));
     if (stored.data != nullptr) ++loaded_.inventory.expert_tensors;
     return stored;
   }
@@ -165,10 +158,6 @@ class Loader {
 LoadedLayers load_layers(const Family& family, const ModelConfig& model,
                          const SafetensorsSet& files) {
   return Loader(family, model, files).load();
-}
-
-std::string block_path(std::string_view path, LayerId layer) {
-  return with_number(path, "{layer}", layer.value);
 }
 
 }  // namespace waybill

@@ -32,7 +32,4 @@ struct LoadedLayers {
 LoadedLayers load_layers(const Family& family, const ModelConfig& model,
                          const SafetensorsSet& files);
 
-// The path with "{layer}" replaced.
-std::string block_path(std::string_view path, LayerId layer);
-
 }  // namespace waybill

@@ -1,0 +1,72 @@
+// A checkpoint with random damage to its documents: it opens or it throws an Error, nothing else.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "support/temporary_folder.h"
+#include "waybill/checkpoint.h"
+#include "waybill/error.h"
+
+namespace waybill {
+namespace {
+
+std::string shipped(const std::string& family, const char* name) {
+  std::ifstream file(std::string(WAYBILL_TEST_DATA) + "/checkpoints/" + family + "/" + name,
+                     std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Replaces, removes or doubles a few bytes among the first `end`.
+void damage(std::string& text, std::size_t end) {
+  const int edits = *rc::gen::inRange(1, 4);
+  for (int i = 0; i < edits; ++i) {
+    const auto at = *rc::gen::inRange<std::size_t>(0, std::min(end, text.size()));
+    const auto length = *rc::gen::inRange<std::size_t>(1, 12);
+    switch (*rc::gen::inRange(0, 4)) {
+      case 0: text[at] = *rc::gen::arbitrary<char>(); break;
+      case 1: text[at] = *rc::gen::elementOf(std::string("0123456789-\"{}[],:.en")); break;
+      case 2: text.erase(at, length); break;
+      case 3: text.insert(at, text.substr(at, length)); break;
+    }
+  }
+}
+
+void open_damaged(const std::string& config, const std::string& tensors) {
+  const testing::TemporaryFolder folder;
+  folder.write("config.json", config);
+  folder.write("model.safetensors", tensors);
+  try {
+    const Checkpoint checkpoint = Checkpoint::open(folder.path());
+    const LayerId layer = checkpoint.config().moe_layers.front();
+    // The last bytes of the last expert are inside the mapping.
+    const ExpertWeights expert =
+        checkpoint.expert(layer, ExpertId(checkpoint.config().experts - 1));
+    const TensorView& down = expert.down;
+    const auto* elements = down.as<std::uint16_t>();
+    const volatile std::uint16_t touched =
+        elements[(down.shape[0] - 1) * down.strides[0] + (down.shape[1] - 1) * down.strides[1]];
+    static_cast<void>(touched);
+  } catch (const Error& error) {
+    RC_ASSERT(!error.coordinate("file").empty());
+  }
+}
+
+RC_GTEST_PROP(CheckpointCorruption, OfTheConfigIsAnErrorAtMost, ()) {
+  const std::string family =
+      *rc::gen::element<std::string>("mixtral", "qwen3_moe", "olmoe", "deepseek_v3", "gpt_oss");
+  std::string config = shipped(family, "config.json");
+  damage(config, config.size());
+  open_damaged(config, shipped(family, "model.safetensors"));
+}
+
+RC_GTEST_PROP(CheckpointCorruption, OfTheTensorHeaderIsAnErrorAtMost, ()) {
+  std::string tensors = shipped("gpt_oss", "model.safetensors");
+  damage(tensors, 3000);
+  open_damaged(shipped("gpt_oss", "config.json"), tensors);
+}
+
+}  // namespace
+}  // namespace waybill
