@@ -29,7 +29,6 @@ class ExpertStore {
   std::shared_ptr<const ExpertBundle> shared(LayerId layer);
   // Forgets a layer's experts; those still in use stay with their users.
   void drop(LayerId layer);
-  std::size_t resident_bytes() const;
 
  private:
   struct State;

@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "waybill/block.h"
+#include "waybill/error.h"
+
+namespace waybill {
+namespace {
+
+// First token of each rank, and the total: contiguous blocks, or as the caller says.
+std::vector<std::int64_t> token_offsets(std::int64_t tokens, std::int64_t ranks,
+                                        std::span<const std::int64_t> per_rank) {
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(ranks) + 1, 0);
+  if (per_rank.empty()) {
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      offsets[static_cast<std::size_t>(r) + 1] =
+          offsets[static_cast<std::size_t>(r)] + tokens / ranks + (r < tokens % ranks ? 1 : 0);
+    }
+    return offsets;
+  }
+  if (std::ssize(per_rank) != ranks) {
+    throw Error(Code::RankCountMismatch)
+        .at("field", "tokens_per_rank")
+        .expected(ranks)
+        .found(per_rank.size());
+  }
+  std::partial_sum(per_rank.begin(), per_rank.end(), offsets.begin() + 1);
+  if (offsets.back() != tokens || std::ranges::any_of(per_rank, [](auto n) { return n < 0; })) {
+    throw Error(Code::RouteCountMismatch)
+        .at("field", "tokens_per_rank")
+        .expected(tokens)
+        .found(offsets.back());
+  }
+  return offsets;
+}
+
+RowLedger row_ledger(std::span<const StepReport> ranks, const ProcessGroup& group) {
+  RowLedger ledger;
+  std::int64_t largest_split = 0;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const StepReport& report = ranks[r];
+    const std::size_t self = group.peer_of(Rank{static_cast<std::int32_t>(r)}).index();
+    ledger.tokens += Rows{report.tokens};
+    ledger.routes += Rows{report.admission.accepted};
+    ledger.dropped += Rows{report.admission.dropped};
+    for (std::size_t p = 0; p < report.sent.size(); ++p) {
+      (p == self ? ledger.local : ledger.remote) += report.sent[p];
+      ledger.payload += report.payload_sent[p];
+      if (p != self) ledger.remote_payload += report.payload_sent[p];
+      largest_split = std::max(largest_split, report.sent[p].value);
+    }
+  }
+  ledger.padded = Rows{std::ssize(ranks) * std::ssize(ranks) * largest_split};
+  return ledger;
+}
+
+}  // namespace
+
+BlockRun run_block(const Checkpoint& checkpoint, LayerId layer, const BlockOptions& options,
+                   ExpertStore& store, LocalGroup& group, PlacementRegistry& registry,
+                   const Topology& topology, std::span<const float> hidden,
+                   std::span<const std::int64_t> tokens_per_rank) {
+  const ModelConfig& config = checkpoint.config();
+  const auto d = static_cast<std::size_t>(config.hidden);
+  const auto k = static_cast<std::size_t>(config.topk);
+  const std::size_t tokens = hidden.size() / d;
+  if (tokens * d != hidden.size()) {
+    throw Error(Code::ShapeMismatch)
+        .at("tensor", "hidden")
+        .expected(fmt::format("[T, {}]", d))
+        .found(fmt::format("{} elements", hidden.size()));
+  }
+  const auto ranks = static_cast<std::size_t>(topology.ranks());
+  const auto offsets = token_offsets(static_cast<std::int64_t>(tokens),
+                                     static_cast<std::int64_t>(ranks), tokens_per_rank);
+  BlockRun run;
+  run.experts_out.resize(hidden.size());
+  run.block_out.resize(hidden.size());
+  run.topk_experts.resize(tokens * k);
+  run.topk_gates.resize(tokens * k);
+  run.ranks.resize(ranks);
+  std::vector<std::int64_t> local_slots(ranks);
+  group.run([&](Communicator& comm) {
+    const std::size_t r = comm.rank().index();
+    const auto first = static_cast<std::size_t>(offsets[r]);
+    const auto count = static_cast<std::size_t>(offsets[r + 1]) - first;
+    MoeBlock block(checkpoint, layer, options, store, comm, registry, topology);
+    const TensorView rows = TensorView::contiguous(
+        hidden.data() + first * d, DType::f32, {static_cast<std::int64_t>(count), config.hidden});
+    auto [routing, report] =
+        block.forward(rows, std::span(run.experts_out).subspan(first * d, count * d),
+                      std::span(run.block_out).subspan(first * d, count * d));
+    std::ranges::copy(routing.experts,
+                      run.topk_experts.begin() + static_cast<std::ptrdiff_t>(first * k));
+    std::ranges::copy(routing.gates,
+                      run.topk_gates.begin() + static_cast<std::ptrdiff_t>(first * k));
+    local_slots[r] = std::ssize(report.slot_rows);
+    run.ranks[r] = std::move(report);
+  });
+  run.rows = row_ledger(run.ranks, group.group());
+  Representation representation;
+  representation.hidden = config.hidden;
+  representation.activation_bytes = representation.output_bytes =
+      static_cast<std::int64_t>(size_of(options.dtype));
+  const std::int64_t offset_entries =
+      std::accumulate(local_slots.begin(), local_slots.end(), std::int64_t{0}) +
+      static_cast<std::int64_t>(ranks);
+  run.bytes =
+      byte_ledger(run.rows, representation, static_cast<std::int64_t>(ranks), offset_entries);
+  return run;
+}
+
+}  // namespace waybill

@@ -1,0 +1,127 @@
+// The recorded blocks of the five families, over ranks, against what the Hugging Face library
+// computed in float32.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "support/random_placement.h"
+#include "support/recording.h"
+#include "waybill/block.h"
+
+namespace waybill {
+namespace {
+
+double largest_difference(std::span<const float> a, std::span<const float> b) {
+  double difference = 0, magnitude = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    difference = std::max(difference, std::abs(static_cast<double>(a[i]) - b[i]));
+    magnitude = std::max(magnitude, std::abs(static_cast<double>(b[i])));
+  }
+  return difference / magnitude;
+}
+
+double relative_frobenius(std::span<const float> a, std::span<const float> b) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    const double delta = static_cast<double>(a[i]) - b[i];
+    difference += delta * delta;
+    norm += static_cast<double>(b[i]) * b[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+std::vector<std::set<std::int64_t>> chosen_by_token(const auto& ids, std::int32_t topk) {
+  std::vector<std::set<std::int64_t>> tokens;
+  for (auto id = ids.begin(); id != ids.end(); id += topk) tokens.emplace_back(id, id + topk);
+  return tokens;
+}
+
+BlockRun run_recorded(const Checkpoint& checkpoint, LayerId layer, DType dtype, std::int32_t ranks,
+                      std::span<const float> hidden) {
+  PlacementRegistry registry;
+  registry.load(testing::generation_of(
+      Placement::contiguous(PlacementVersion{"placement-0"}, checkpoint.config().experts, ranks),
+      checkpoint.config().moe_layers));
+  registry.activate(PlacementVersion{"placement-0"});
+  ExpertStore store(checkpoint, dtype);
+  LocalGroup group(ProcessGroup::identity(ranks));
+  BlockOptions options;
+  options.dtype = dtype;
+  options.checks = Checks::full;
+  return run_block(checkpoint, layer, options, store, group, registry, Topology::uniform(ranks),
+                   hidden);
+}
+
+class RecordedBlock : public ::testing::TestWithParam<std::tuple<std::string, std::int32_t>> {};
+
+TEST_P(RecordedBlock, F32AgreesTo5e6OfTheLargestMagnitudeAndInEveryTopK) {
+  const auto& [family, ranks] = GetParam();
+  const Checkpoint checkpoint = Checkpoint::open(testing::checkpoint_directory(family));
+  const testing::Recording recording(family);
+  for (LayerId layer : checkpoint.config().moe_layers) {
+    const std::string block = checkpoint.block_name(layer);
+    const BlockRun run =
+        run_recorded(checkpoint, layer, DType::f32, ranks, recording.hidden(block));
+    EXPECT_LE(largest_difference(run.experts_out, recording.read<float>(block + ".experts_out")),
+              5e-6);
+    EXPECT_LE(largest_difference(run.block_out, recording.read<float>(block + ".block_out")), 5e-6);
+    // Not the order of a token's ids: DeepSeek's router asks for an unsorted top-k.
+    const auto ids = recording.read<std::int64_t>(block + ".experts_in.arg1");
+    EXPECT_EQ(chosen_by_token(ids, checkpoint.config().topk),
+              chosen_by_token(run.topk_experts, checkpoint.config().topk));
+  }
+}
+
+TEST_P(RecordedBlock, Bf16AgreesTo1e2InFrobeniusNorm) {
+  const auto& [family, ranks] = GetParam();
+  const Checkpoint checkpoint = Checkpoint::open(testing::checkpoint_directory(family));
+  const testing::Recording recording(family);
+  for (LayerId layer : checkpoint.config().moe_layers) {
+    const std::string block = checkpoint.block_name(layer);
+    const BlockRun run =
+        run_recorded(checkpoint, layer, DType::bf16, ranks, recording.hidden(block));
+    EXPECT_LE(relative_frobenius(run.experts_out, recording.read<float>(block + ".experts_out")),
+              1e-2);
+    EXPECT_LE(relative_frobenius(run.block_out, recording.read<float>(block + ".block_out")), 1e-2);
+  }
+}
+
+TEST_P(RecordedBlock, TheDirectEvaluationAgreesToo) {
+  const auto& [family, ranks] = GetParam();
+  const Checkpoint checkpoint = Checkpoint::open(testing::checkpoint_directory(family));
+  const testing::Recording recording(family);
+  const auto d = static_cast<std::size_t>(checkpoint.config().hidden);
+  const auto k = static_cast<std::size_t>(checkpoint.config().topk);
+  for (LayerId layer : checkpoint.config().moe_layers) {
+    const std::string block = checkpoint.block_name(layer);
+    const auto hidden = recording.hidden(block);
+    const BlockRun run = run_recorded(checkpoint, layer, DType::f32, ranks, hidden);
+    std::vector<float> direct(hidden.size());
+    for (std::size_t t = 0; t < hidden.size() / d; ++t) {
+      const DirectRow row =
+          evaluate_directly(checkpoint, layer, std::span(hidden).subspan(t * d, d),
+                            std::span(run.topk_experts).subspan(t * k, k),
+                            std::span(run.topk_gates).subspan(t * k, k));
+      std::ranges::transform(row.block_out, direct.begin() + static_cast<std::ptrdiff_t>(t * d),
+                             [](double v) { return static_cast<float>(v); });
+    }
+    EXPECT_LE(largest_difference(run.block_out, direct), 5e-6);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, RecordedBlock,
+                         ::testing::Combine(::testing::Values("mixtral", "qwen3_moe", "olmoe",
+                                                              "deepseek_v3", "gpt_oss"),
+                                            ::testing::Values(1, 3, 4)),
+                         [](const auto& param) {
+                           return std::get<0>(param.param) + "_ranks" +
+                                  std::to_string(std::get<1>(param.param));
+                         });
+
+}  // namespace
+}  // namespace waybill

@@ -1,0 +1,43 @@
+// The recorded blocks of a tiny checkpoint under tests/data/checkpoints.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "io/safetensors.h"
+
+namespace waybill::testing {
+
+inline std::string checkpoint_directory(const std::string& family) {
+  return std::string(WAYBILL_TEST_DATA) + "/checkpoints/" + family;
+}
+
+// golden.safetensors of one family; tensors are named "<block>.<what>".
+class Recording {
+ public:
+  explicit Recording(const std::string& family)
+      : file_(SafetensorsFile::open(checkpoint_directory(family) + "/golden.safetensors")) {}
+
+  template <class T>
+  std::vector<T> read(const std::string& name) const {
+    const SafetensorsTensor* tensor = file_.find(name);
+    EXPECT_NE(tensor, nullptr) << name;
+    if (tensor == nullptr) return {};
+    EXPECT_EQ(size_of(tensor->dtype), sizeof(T)) << name;
+    std::vector<T> values(tensor->bytes.size() / sizeof(T));
+    std::memcpy(values.data(), tensor->bytes.data(), tensor->bytes.size());
+    return values;
+  }
+  std::vector<float> hidden(const std::string& block) const {
+    return read<float>(block + ".block_in");
+  }
+
+ private:
+  SafetensorsFile file_;
+};
+
+}  // namespace waybill::testing
