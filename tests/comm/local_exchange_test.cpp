@@ -3,15 +3,21 @@
 #include <rapidcheck/gtest.h>
 
 #include <cstdint>
+#include <random>
 #include <span>
 #include <thread>
 #include <vector>
 
-#include "comm/random_group.h"
+#include "support/random_placement.h"
 #include "waybill/comm.h"
 
 namespace waybill {
 namespace {
+
+ProcessGroup random_group(std::int32_t ranks) {
+  std::mt19937_64 rng(*rc::gen::arbitrary<std::uint64_t>());
+  return testing::random_group(ranks, rng);
+}
 
 // The i-th byte that `from` sends to `to` in one exchange.
 std::byte payload(std::int64_t exchange, Rank from, Rank to, std::int64_t i) {
@@ -71,7 +77,7 @@ Sizes random_sizes(std::int32_t ranks) {
 }
 
 RC_GTEST_PROP(LocalExchange, AllToAllVDeliversEverySegmentForAnyPeerOrder, ()) {
-  const ProcessGroup group = test::random_group(*rc::gen::inRange(1, 9));
+  const ProcessGroup group = random_group(*rc::gen::inRange(1, 9));
   const std::vector<Sizes> exchanges{random_sizes(group.size()), random_sizes(group.size()),
                                      random_sizes(group.size())};
   std::vector<char> right(static_cast<std::size_t>(group.size()), 1);
@@ -89,7 +95,7 @@ RC_GTEST_PROP(LocalExchange, AllToAllVDeliversEverySegmentForAnyPeerOrder, ()) {
 }
 
 RC_GTEST_PROP(LocalExchange, ExchangesInFlightTogetherDontMix, ()) {
-  const ProcessGroup group = test::random_group(*rc::gen::inRange(1, 7));
+  const ProcessGroup group = random_group(*rc::gen::inRange(1, 7));
   const std::vector<Sizes> exchanges{random_sizes(group.size()), random_sizes(group.size())};
   std::vector<char> right(static_cast<std::size_t>(group.size()), 1);
   LocalGroup(group).run([&](Communicator& comm) {
@@ -115,7 +121,7 @@ RC_GTEST_PROP(LocalExchange, ExchangesInFlightTogetherDontMix, ()) {
 }
 
 RC_GTEST_PROP(LocalExchange, AllGatherFollowsPeerOrder, ()) {
-  const ProcessGroup group = test::random_group(*rc::gen::inRange(1, 9));
+  const ProcessGroup group = random_group(*rc::gen::inRange(1, 9));
   const auto bytes = static_cast<std::size_t>(*rc::gen::element(0, 1, 100, 40'000));
   const auto value = [](Rank rank) { return static_cast<std::byte>(rank.value + 1); };
   std::vector<char> right(static_cast<std::size_t>(group.size()), 1);

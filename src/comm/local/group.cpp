@@ -69,6 +69,8 @@ LocalGroup::LocalGroup(ProcessGroup group, CommOptions options)
 
 LocalGroup::~LocalGroup() = default;
 
+const ProcessGroup& LocalGroup::group() const { return state_->group; }
+
 std::unique_ptr<Communicator> LocalGroup::join(Rank rank) {
   const PeerSlot self = state_->group.peer_of(rank);
   std::lock_guard lock(state_->mutex);

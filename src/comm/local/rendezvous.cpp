@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <string>
@@ -92,7 +93,7 @@ bool Rendezvous::poll(Round& round, PeerSlot self) {
   Lock lock(mutex_);
   const Contribution& mine = round.peers[self.index()];
   if (round.arrived < size()) return abort_ || departed(round, &Contribution::arrived);
-  if (abort_) return true;
+  if (!readable(round)) return true;
   if (!mine.copied) copy(lock, round, self);
   return mine.owned || round.copied == size() || abort_;
 }
@@ -104,11 +105,17 @@ void Rendezvous::finish(Round& round, PeerSlot self) {
   if (!mine.copied) {
     await(lock, round, self, &Round::arrived, &Contribution::arrived, deadline);
     if (round.fault) fail(lock, round, self, *round.fault);
-    if (abort_) fail(lock, round, self, aborted());
+    if (!readable(round)) fail(lock, round, self, aborted());
     copy(lock, round, self);
   }
   if (!mine.owned) await(lock, round, self, &Round::copied, &Contribution::copied, deadline);
   leave(round);
+}
+
+// An abort takes the buffers that peers lent; a round of copies still completes, so that what was
+// gathered before the abort reads alike everywhere.
+bool Rendezvous::readable(const Round& round) const {
+  return !round.fault && (!abort_ || std::ranges::all_of(round.peers, &Contribution::owned));
 }
 
 void Rendezvous::copy(Lock& lock, Round& round, PeerSlot self) {

@@ -75,6 +75,7 @@ class Rendezvous {
 
   std::int32_t size() const { return group_.size(); }
   void judge(Round& round);
+  bool readable(const Round& round) const;
   void copy(Lock& lock, Round& round, PeerSlot self);
   void await(Lock& lock, Round& round, PeerSlot self, std::int32_t Round::*count,
              bool Contribution::*passed, Clock::time_point deadline);

@@ -1,0 +1,123 @@
+#include "exec/combine_rows.h"
+
+#include <vector>
+
+#include "expert/narrow_float.h"
+
+// As in the expert kernels, whose target the agreement covers.
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "exec/combine_rows.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace waybill::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+struct WeightedRow {
+  const std::byte* row;
+  float gate;
+};
+
+template <class D>
+hn::Vec<D> load(D d, const float* row, std::size_t i) {
+  return hn::LoadU(d, row + i);
+}
+template <class D>
+hn::Vec<D> load(D d, const std::uint16_t* row, std::size_t i) {
+  const hn::Rebind<std::uint16_t, D> narrow;
+  const hn::Rebind<std::uint32_t, D> wide;
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(wide, hn::LoadU(narrow, row + i))));
+}
+
+template <class D>
+void store(D d, hn::Vec<D> sum, float* row, std::size_t i) {
+  hn::StoreU(sum, d, row + i);
+}
+template <class D>
+void store(D d, hn::Vec<D> sum, std::uint16_t* row, std::size_t i) {
+  HWY_ALIGN float lanes[hn::MaxLanes(D())];
+  hn::Store(sum, d, lanes);
+  for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane) row[i + lane] = round_to_bf16(lanes[lane]);
+}
+
+// Elements [i, i + Lanes(d)) of one token.
+template <class D, class In, class Out>
+void combine_columns(D d, const std::vector<WeightedRow>& rows, const float* shared, Out* out,
+                     std::size_t i) {
+  auto sum = hn::Zero(d);
+  for (const WeightedRow& z : rows) {
+    sum = hn::MulAdd(hn::Set(d, z.gate), load(d, reinterpret_cast<const In*>(z.row), i), sum);
+  }
+  if (shared != nullptr) sum = hn::Add(sum, hn::LoadU(d, shared + i));
+  store(d, sum, out, i);
+}
+
+template <class In, class Out>
+void combine_token(const std::vector<WeightedRow>& rows, const float* shared, Out* out,
+                   std::size_t columns) {
+  const hn::ScalableTag<float> vector;
+  const hn::CappedTag<float, 1> scalar;
+  const std::size_t step = hn::Lanes(vector);
+  std::size_t i = 0;
+  for (; i + step <= columns; i += step) {
+    combine_columns<decltype(vector), In>(vector, rows, shared, out, i);
+  }
+  for (; i < columns; ++i) combine_columns<decltype(scalar), In>(scalar, rows, shared, out, i);
+}
+
+template <class T>
+T* row_of(const TensorView& tensor, std::int64_t row) {
+  return tensor.as<T>() + row * tensor.strides[0];
+}
+
+template <class In, class Out>
+void combine_range(const CombineInput& input, std::int64_t first, std::int64_t last) {
+  const auto columns = static_cast<std::size_t>(input.output.shape[1]);
+  const std::size_t row_bytes = columns * sizeof(In);
+  std::vector<WeightedRow> rows;
+  rows.reserve(static_cast<std::size_t>(input.routes.topk));
+  for (std::int64_t token = first; token < last; ++token) {
+    rows.clear();
+    for (std::int64_t j = 0; j < input.routes.topk; ++j) {
+      const auto route = static_cast<std::size_t>(token * input.routes.topk + j);
+      const std::int32_t position = input.send_position[route];
+      if (position < 0) continue;
+      const std::byte* row =
+          input.sent.is_local(position)
+              ? input.local_rows + input.sent.local_index(position) * row_bytes
+              : input.returned + static_cast<std::size_t>(input.sent(position)) * row_bytes;
+      rows.push_back({row, input.routes.gates[route]});
+    }
+    const float* shared =
+        input.shared.data == nullptr ? nullptr : row_of<const float>(input.shared, token);
+    combine_token<In>(rows, shared, row_of<Out>(input.output, token), columns);
+  }
+}
+
+void combine(const CombineInput& input, std::int64_t first, std::int64_t last) {
+  if (input.dtype == DType::f32) {
+    combine_range<float, float>(input, first, last);
+  } else if (input.output.dtype == DType::f32) {
+    combine_range<std::uint16_t, float>(input, first, last);
+  } else {
+    combine_range<std::uint16_t, std::uint16_t>(input, first, last);
+  }
+}
+
+}  // namespace waybill::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace waybill {
+
+HWY_EXPORT(combine);
+
+void combine_tokens(const CombineInput& input, std::int64_t first, std::int64_t last) {
+  HWY_DYNAMIC_DISPATCH(combine)(input, first, last);
+}
+
+}  // namespace waybill
+#endif

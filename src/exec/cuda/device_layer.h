@@ -1,0 +1,86 @@
+// One MoE layer of one rank that owns every slot, on a device: plan, the two grouped products and
+// the combine, four or five kernels without host synchronisation or allocation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "expert/cuda/device_experts.h"
+#include "plan/cuda/device_plan.h"
+#include "waybill/device.h"
+#include "waybill/expert.h"
+#include "waybill/tensor.h"
+
+namespace waybill {
+
+struct DeviceLayerOptions {
+  std::int32_t max_tokens = 0;
+  Activation activation;
+  DType return_dtype = DType::bf16;  // expert rows are rounded to it: bf16 or f32
+};
+
+// What a step reads and writes; everything in the layer's device memory.
+struct DeviceStep {
+  std::int32_t tokens = 0;
+  const std::int32_t* experts = nullptr;  // [T, k] logical ids or dropped_route
+  const float* gates = nullptr;           // [T, k]
+  const std::int32_t* real_tokens = nullptr;  // tokens from *real_tokens on are padding; may be null
+  TensorView hidden;                      // [T, d] bf16, rows 16-byte aligned
+  TensorView output;                      // [T, d] bf16 or f32, contiguous
+  const float* shared = nullptr;          // [T, d] rows of the shared expert, added last; may be null
+};
+
+// Not thread-safe; one stream of steps.
+class DeviceLayer {
+ public:
+  // `tables` and `experts` must outlive the layer; slots of `experts` stand in send key order, which
+  // on one rank is local slot order. DescriptorSlotMismatch when their numbers differ, InvalidValue
+  // when the hidden size isn't a multiple of 8.
+  DeviceLayer(const DeviceLayerOptions& options, const DevicePlanTables& tables,
+              const DeviceExperts& experts);
+
+  // Device memory that the layer reserves; what a layer with these arguments would.
+  static std::size_t workspace_bytes(const DeviceLayerOptions& options,
+                                     const DevicePlanTables& tables, const DeviceExperts& experts);
+
+  // Enqueues a step; may be captured into a graph, which then reads the same addresses at each
+  // replay. The output of a step whose plan fails is 0. ShapeMismatch, DtypeMismatch,
+  // WorkspaceTooSmall.
+  void forward(const DeviceStep& step, const Stream& stream);
+  // Waits for the stream and throws what the last step's plan found (DevicePlan::check): its output
+  // is invalid then. Later steps are not affected.
+  void check(const Stream& stream) const { plan_.check(stream); }
+
+  const DevicePlan& plan() const { return plan_; }
+
+ private:
+  void check_step(const DeviceStep& step) const;
+
+  DeviceLayerOptions options_;
+  const DeviceExperts& experts_;
+  Workspace workspace_;
+  DevicePlan plan_;
+  std::int64_t inner_stride_;
+  __nv_bfloat16* inner_;  // [rows, inner_stride_] activated rows
+  void* rows_;            // [rows, d] expert rows in send order
+};
+
+// A step of a layer captured once and replayed with whatever the step's memory holds then.
+class CapturedStep {
+ public:
+  // Captures on `stream`, which must have nothing else going on. The layer must outlive it.
+  CapturedStep(DeviceLayer& layer, const DeviceStep& step, const Stream& stream);
+  ~CapturedStep();
+  CapturedStep(CapturedStep&&) noexcept;
+  CapturedStep& operator=(CapturedStep&&) noexcept;
+
+  void replay(const Stream& stream) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace waybill

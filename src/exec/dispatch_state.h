@@ -1,0 +1,77 @@
+// What a handle carries from begin() to the release: the pins, the way there and the way back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exec/resident_experts.h"
+#include "exec/wire_order.h"
+#include "waybill/column.h"
+#include "waybill/layer.h"
+
+namespace waybill {
+
+enum class Phase : std::uint8_t {
+  routed,
+  planned,
+  in_flight,
+  received,
+  computed,
+  combining,
+  returned,
+  released,
+};
+std::string_view name(Phase phase);
+
+// A submitted exchange and the offsets that it reads.
+struct RowExchange {
+  std::vector<std::int64_t> send_offsets, recv_offsets;  // [P+1] bytes
+  Completion completion;
+};
+
+// Columns that a later step of the layer reuses. "Wire rows" are rows in wire order.
+struct StepColumns {
+  HostPlan plan;
+  ReceivePlan receive;
+  Column counts_out, counts_in;      // count messages in peer order
+  Column peer_counts;                // [P, Q_local] rows that each peer sends to each local slot
+  Column payload_offsets;            // [P+1] first received payload row of each peer
+  Column gather, scatter;            // [received rows] wire row in `input` and in `output`
+  Column fields_out, fields_in;      // fields beside each dispatched wire row
+  Column executed_out, executed_in;  // (route, slot) beside each returned wire row
+};
+
+// Pieces of the layer's workspace.
+struct StepBuffers {
+  std::byte* remote = nullptr;  // payload rows on their way out, then expert rows come home
+  std::byte* input = nullptr;   // received payload wire rows
+  std::byte* output = nullptr;  // expert output wire rows
+};
+
+struct DispatchState {
+  const void* layer = nullptr;  // the layer that made it
+  Phase phase = Phase::routed;
+
+  Lease lease;
+  PlacementVersion placement;
+  GroupEpoch group_epoch;
+  std::shared_ptr<const ResidentExperts> experts;
+  RoutesView routes;
+  std::string semantic_digest;  // empty below Checks::full
+
+  StepColumns columns;
+  StepBuffers buffers;
+  WireOrder sent, sent_payload, received, received_payload;
+  RowExchange payload, fields, results, executed;
+  Event experts_done;
+  StepReport report;
+
+  // Gives up what is under way; the lease is released.
+  void abandon();
+};
+
+}  // namespace waybill
