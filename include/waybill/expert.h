@@ -53,8 +53,7 @@ class ExpertBundle {
   // nearest even.
   static std::shared_ptr<const ExpertBundle> pack(const ExpertWeights& weights, DType dtype);
   // Uses the owner's memory in place, in its stored dtype (f32, bf16 or f16), while `keep_alive`
-  // lives; panels are repacked into the workspace as they are used. Same bits as pack() when
-  // `dtype` holds the stored values exactly.
+  // lives; a panel is repacked, block by block, as it is used. Same errors and same bits as pack().
   static std::shared_ptr<const ExpertBundle> borrow(const ExpertWeights& weights, DType dtype,
                                                     std::shared_ptr<const void> keep_alive = {});
 
@@ -95,9 +94,10 @@ class ExpertRunner {
   virtual std::string_view name() const = 0;
   // Bytes that run() takes from the workspace.
   virtual std::size_t workspace_bytes(const RunnerInput& input) const = 0;
-  // Writes every output row once. Input and output dtype: f32 or bf16; output rows are rounded to
-  // the output dtype. Throws ShapeMismatch, DtypeMismatch, SegmentOffsetMismatch,
-  // DescriptorSlotMismatch (offsets and experts of different length).
+  // Writes every output row once. The spans, the workspace and the pool stay valid until the event.
+  // Elements of a row are adjacent; rows may lie further apart. Input and output dtype: f32 or
+  // bf16; output rows are rounded to the output dtype. Throws ShapeMismatch, DtypeMismatch,
+  // SegmentOffsetMismatch, DescriptorSlotMismatch (offsets and experts of different length).
   virtual Event run(const RunnerInput& input, Workspace& workspace, const Stream& stream,
                     ThreadPool* pool = nullptr) = 0;
 };

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
-#include "expert/narrow_float.h"
 #include "expert/packed.h"
 #include "waybill/error.h"
 
@@ -73,7 +73,8 @@ std::size_t bias_bytes(const PanelShape& shape) {
   return static_cast<std::size_t>(shape.count * panel_columns) * sizeof(float);
 }
 
-// steps: [depth][32], lo then hi. bf16: lo in the lower half of each 32-bit word.
+// steps: [depth][32], lo then hi, already rounded to `dtype`; in bf16, lo becomes the lower half of
+// each 32-bit word.
 void store_steps(const float* steps, std::int64_t depth, DType dtype, std::byte* out) {
   if (dtype == DType::f32) {
     std::memcpy(out, steps, static_cast<std::size_t>(depth * panel_columns) * sizeof(float));
@@ -83,9 +84,9 @@ void store_steps(const float* steps, std::int64_t depth, DType dtype, std::byte*
   for (std::int64_t k = 0; k < depth; ++k) {
     const float* step = steps + k * panel_columns;
     for (std::int64_t lane = 0; lane < panel_lanes; ++lane) {
-      const std::uint32_t lo = round_to_bf16(step[lane]);
-      const std::uint32_t hi = round_to_bf16(step[panel_lanes + lane]);
-      words[k * panel_lanes + lane] = lo | hi << 16;
+      const auto lo = std::bit_cast<std::uint32_t>(step[lane]);
+      const auto hi = std::bit_cast<std::uint32_t>(step[panel_lanes + lane]);
+      words[k * panel_lanes + lane] = lo >> 16 | (hi & 0xFFFF0000U);
     }
   }
 }

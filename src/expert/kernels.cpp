@@ -27,6 +27,7 @@ using Floats = hn::Vec<Lanes>;
 constexpr std::size_t lanes = hn::MaxLanes(Lanes());
 constexpr std::size_t half = 16;          // panel_lanes
 constexpr std::size_t columns_step = 32;  // panel_columns
+constexpr std::size_t cache_line = 64;
 
 // Accumulators for two vectors a row must fit the register file beside the weights.
 constexpr std::size_t block_rows = lanes == 16 || HWY_TARGET == HWY_NEON ? 12 : 6;
@@ -67,6 +68,9 @@ void multiply_rows(const float* HWY_RESTRICT x, const std::byte* HWY_RESTRICT w,
       Floats w_hi;
       Steps::load(w + k * Steps::bytes, lane, w_lo, w_hi);
       __builtin_prefetch(ahead + k * ahead_stride, 0, 2);
+      if (Steps::bytes > cache_line) {
+        __builtin_prefetch(ahead + k * ahead_stride + cache_line, 0, 2);
+      }
       HWY_UNROLL(16)
       for (std::size_t r = 0; r < rows; ++r) {
         const Floats value = hn::Set(d, x[k * rows + r]);
@@ -116,11 +120,16 @@ float widened(std::uint16_t bf16) {
   return value;
 }
 
+// A stretch of the tile at a time, so that the rows that share its lines find them in cache.
 template <class T>
 void load_tile_of(std::span<const std::byte* const> rows, std::size_t depth, float* tile) {
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    const auto* row = reinterpret_cast<const T*>(rows[r]);
-    for (std::size_t k = 0; k < depth; ++k) tile[k * rows.size() + r] = widened(row[k]);
+  constexpr std::size_t stretch = 128;
+  for (std::size_t first = 0; first < depth; first += stretch) {
+    const std::size_t last = std::min(depth, first + stretch);
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const auto* row = reinterpret_cast<const T*>(rows[r]);
+      for (std::size_t k = first; k < last; ++k) tile[k * rows.size() + r] = widened(row[k]);
+    }
   }
 }
 

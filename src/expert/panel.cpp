@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "expert/narrow_float.h"
 
@@ -30,31 +31,43 @@ Halves halves(const ExpertWeights& weights, Projection projection, std::int64_t 
           {weights.down, panel * panel_columns + panel_lanes}};
 }
 
-float round_to(DType dtype, float value) {
-  return dtype == DType::bf16 ? widen_bf16(round_to_bf16(value)) : value;
-}
+// How a stored element becomes the float that the kernels multiply.
+struct FromF32 {
+  using Stored = float;
+  float operator()(Stored value) const { return value; }
+};
+struct FromBf16 {
+  using Stored = std::uint16_t;
+  float operator()(Stored value) const { return widen_bf16(value); }
+};
+struct FromF16 {
+  using Stored = std::uint16_t;
+  float operator()(Stored value) const { return widen_f16(value); }
+};
+template <class From>
+struct RoundedToBf16 {
+  using Stored = typename From::Stored;
+  float operator()(Stored value) const { return widen_bf16(round_to_bf16(From()(value))); }
+};
 
-float widen(DType stored, const std::uint16_t* value) {
-  return stored == DType::bf16 ? widen_bf16(*value) : widen_f16(*value);
-}
-float widen(DType /*stored*/, const float* value) { return *value; }
-
-template <class T>
-void read_half(const Half& half, std::int64_t k0, std::int64_t depth, DType dtype, float* out) {
+template <class Convert>
+void read_half(const Half& half, std::int64_t k0, std::int64_t depth, float* out, Convert convert) {
+  using Stored = typename Convert::Stored;
   const auto [row_stride, k_stride] = std::pair(half.matrix.strides[0], half.matrix.strides[1]);
-  const T* first = half.matrix.as<const T>() + half.row * row_stride + k0 * k_stride;
+  const Stored* first = half.matrix.as<const Stored>() + half.row * row_stride + k0 * k_stride;
   const std::int64_t rows = half.rows();
-  const auto copy = [&](std::int64_t row, std::int64_t k) {
-    out[k * panel_columns + row] =
-        round_to(dtype, widen(half.matrix.dtype, first + row * row_stride + k * k_stride));
-  };
   if (std::abs(row_stride) < std::abs(k_stride)) {
     for (std::int64_t k = 0; k < depth; ++k) {
-      for (std::int64_t row = 0; row < rows; ++row) copy(row, k);
+      const Stored* from = first + k * k_stride;
+      float* to = out + k * panel_columns;
+      for (std::int64_t row = 0; row < rows; ++row) to[row] = convert(from[row * row_stride]);
     }
   } else {
     for (std::int64_t row = 0; row < rows; ++row) {
-      for (std::int64_t k = 0; k < depth; ++k) copy(row, k);
+      const Stored* from = first + row * row_stride;
+      for (std::int64_t k = 0; k < depth; ++k) {
+        out[k * panel_columns + row] = convert(from[k * k_stride]);
+      }
     }
   }
   for (std::int64_t k = 0; k < depth && rows < panel_lanes; ++k) {
@@ -63,10 +76,12 @@ void read_half(const Half& half, std::int64_t k0, std::int64_t depth, DType dtyp
 }
 
 void read_half(const Half& half, std::int64_t k0, std::int64_t depth, DType dtype, float* out) {
-  if (half.matrix.dtype == DType::f32) {
-    read_half<float>(half, k0, depth, dtype, out);
-  } else {
-    read_half<std::uint16_t>(half, k0, depth, dtype, out);
+  const auto read = [&](auto convert) { read_half(half, k0, depth, out, convert); };
+  const bool round = dtype == DType::bf16;
+  switch (half.matrix.dtype) {
+    case DType::f32: return round ? read(RoundedToBf16<FromF32>()) : read(FromF32());
+    case DType::f16: return round ? read(RoundedToBf16<FromF16>()) : read(FromF16());
+    default: return read(FromBf16());
   }
 }
 
