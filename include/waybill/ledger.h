@@ -43,6 +43,7 @@ struct Representation {
   std::int64_t dispatch_fields = 2;  // metadata fields per dispatched row
   std::int64_t combine_fields = 1;   // … per returned row
   std::int64_t handle_fields = 8;    // … per route in the origin handle
+  bool local_bypass = true;          // local rows do not cross the transport
 };
 
 // Rows of a whole group for one layer.
@@ -54,20 +55,26 @@ struct RowLedger {
   Rows remote;
   Rows payload;         // rows that dispatch sends (== routes without dedup)
   Rows remote_payload;  // … to another rank
-  Rows padded;          // P^2 * largest split: what a uniform padded exchange would reserve
+  Rows padded;          // P^2 * largest split of routes: what a uniform padded exchange reserves
 };
 
+// Under dedup dispatch moves payload rows, combine one row a route; metadata stays one entry a
+// route.
 struct ByteLedger {
   LogicalBytes stage_dispatch, stage_combine;    // all useful rows
-  LogicalBytes remote_dispatch, remote_combine;  // payload between different ranks
+  LogicalBytes remote_dispatch, remote_combine;  // rows that cross the transport
   LogicalBytes dispatch_metadata, combine_metadata;
   LogicalBytes route_handle;
   LogicalBytes count_matrix, send_offsets, recv_splits, local_expert_offsets;
   LogicalBytes remote_logical;  // remote payload + remote metadata, protocol excluded
+  LogicalBytes padded_dispatch, padded_combine;  // what a uniform padded exchange reserves
 };
 
-// From the plans of all ranks of a group, in peer order.
+// From the plans of all ranks of a group, in peer order. RankCountMismatch when that isn't a plan a
+// peer, GroupShapeMismatch when a plan has another peer count.
 RowLedger row_ledger(std::span<const HostPlan* const> plans, const ProcessGroup& group);
+// `local_expert_offset_entries` is Q + P: each rank holds its local slots and the final sentinel.
+// InvalidValue when a factor is negative or a figure exceeds 2^63-1 bytes.
 ByteLedger byte_ledger(const RowLedger& rows, const Representation& representation,
                        std::int64_t ranks, std::int64_t local_expert_offset_entries);
 
@@ -92,14 +99,25 @@ struct PhaseEvent {
 struct LiveLedger {
   LiveBytes sum;
   LiveBytes peak;
-  std::int64_t peak_epoch = 0;
-  std::vector<std::string> peak_members;
-  std::vector<LiveBytes> by_epoch;
+  std::int64_t peak_epoch = 0;            // the first that reaches the peak
+  std::vector<std::string> peak_members;  // in the order of the buffers
+  std::vector<LiveBytes> by_epoch;        // [0, last release]
 };
 
-// Live bytes per epoch. Throws AliasOverlap (both buffers named), EarlyRelease (release before
-// alloc, or before the epoch of the event it needs), MissingDependency (an unknown event),
-// CyclicEventGraph, EpochBeforeDependency.
+// What a buffer needs that the step hands to its caller: the caller's last read, after every event
+// of the step.
+inline constexpr std::string_view downstream_consumer = "downstream_consumer";
+
+// Checks a dependency graph: InvalidValue (an event stands twice), MissingDependency (a predecessor
+// that isn't in it, or an edge of step_events() between two of its events that no path gives),
+// CyclicEventGraph, EpochBeforeDependency (an event that isn't later than a predecessor).
+void check_events(std::span<const PhaseEvent> events);
+
+// Live bytes per epoch. Checks `events` as check_events() does, then the buffers: InvalidValue (a
+// negative size or epoch, an epoch
+// over 2^20, a sum over 2^63-1), MissingDependency (an event it needs is unknown),
+// EarlyRelease (release before alloc, or before the epoch of the event it needs), AliasOverlap (two
+// members of a group live together; both named). Without events no need is checked.
 LiveLedger live_ledger(std::span<const Buffer> buffers, std::span<const PhaseEvent> events = {});
 
 // The fourteen buffers and eight events of one forward step (0x03D3, 0x03D4).

@@ -47,7 +47,7 @@ struct PlanView {
 enum class PlanStatus : std::uint32_t {
   ok = 0,
   expert_id_out_of_range = 1,  // counted as dropped
-  no_replica = 2,              // a route's expert has no candidate or no quota left: no slot, no row
+  no_replica = 2,  // a route's expert has no candidate or no quota left: no slot, no row
 };
 
 struct PlanOptions {
@@ -152,8 +152,15 @@ ReceivePlan build_receive_plan(std::span<const std::int32_t> counts, std::int32_
 void rebuild_receive_plan(ReceivePlan& plan, std::span<const std::int32_t> counts,
                           std::int32_t local_slots, const ProcessGroup& group);
 
-// Every contract of the plan, re-derived in O(routes) (check level `full`, tests): conservation,
-// send order, offsets, inverse, payload rows. Throws the code of the first violation.
+// Every contract of the plan, re-derived in O(routes + ranks + slots) (check level `full`, tests).
+// Throws the code of the first violation, in this order: RouteCountMismatch, LogicalCountMismatch,
+// SlotCountMismatch, GroupShapeMismatch (sizes); ExpertIdOutOfRange, ReplicaCardinalityZero,
+// RouteConservationMismatch, SlotOutsideReplicaSet (the slot of each route); LogicalCountMismatch
+// (expert counts); LocalSlotOrderMismatch (send keys); RouteConservationMismatch, SlotCountMismatch
+// (key offsets); SendOffsetMismatch; SendOrderMismatch; InversePositionMismatch; and the last three
+// for the payload columns of dedup. `plan` holds host pointers.
+void check_plan(const PlanView& plan, const RoutesView& routes, const Placement& placement,
+                const ProcessGroup& group);
 void check_plan(const HostPlan& plan, const RoutesView& routes, const Placement& placement,
                 const ProcessGroup& group);
 

@@ -6,7 +6,7 @@
 #include "plan/shape_generator.h"
 #include "waybill/thread_pool.h"
 
-namespace waybill::test {
+namespace waybill::testing {
 namespace {
 
 using ::testing::ElementsAreArray;
@@ -89,4 +89,4 @@ TEST(HostPlan, SurvivesCopyAndMove) {
 }
 
 }  // namespace
-}  // namespace waybill::test
+}  // namespace waybill::testing

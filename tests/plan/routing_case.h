@@ -11,7 +11,7 @@
 
 #include "waybill/plan.h"
 
-namespace waybill::test {
+namespace waybill::testing {
 
 struct Shape {
   std::int32_t tokens = 0, topk = 1, experts = 1, ranks = 1, extra_slots = 0;
@@ -37,7 +37,7 @@ inline std::int32_t below(std::mt19937& random, std::int32_t limit) {
   return static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(limit));
 }
 
-inline Placement random_placement(const Shape& shape, std::mt19937& random) {
+inline Placement placement_of(const Shape& shape, std::mt19937& random) {
   std::vector<std::int32_t> slot_experts(shape.experts);
   std::iota(slot_experts.begin(), slot_experts.end(), 0);
   const std::int32_t slots = std::max(shape.experts + shape.extra_slots, shape.ranks);
@@ -52,14 +52,14 @@ inline Placement random_placement(const Shape& shape, std::mt19937& random) {
   return Placement::from_lists(PlacementVersion("random"), shape.experts, lists);
 }
 
-inline ProcessGroup random_group(std::int32_t ranks, std::mt19937& random) {
+inline ProcessGroup group_of(std::int32_t ranks, std::mt19937& random) {
   std::vector<Rank> order(ranks);
   for (std::int32_t r = 0; r < ranks; ++r) order[r] = Rank{r};
   std::shuffle(order.begin(), order.end(), random);
   return {ProcessGroupId("random"), GroupEpoch{1}, std::move(order)};
 }
 
-inline std::vector<std::int32_t> random_ids(const Shape& shape, std::mt19937& random) {
+inline std::vector<std::int32_t> ids_of(const Shape& shape, std::mt19937& random) {
   std::vector<std::int32_t> ids(static_cast<std::size_t>(shape.tokens) * shape.topk);
   for (std::int32_t& id : ids) {
     id = below(random, 100) < shape.drop_percent ? dropped_route
@@ -71,8 +71,8 @@ inline std::vector<std::int32_t> random_ids(const Shape& shape, std::mt19937& ra
 
 // A random subset of each expert's replicas (at least one), in random order, with quotas that cover
 // all its routes.
-inline SelectionTable random_table(const Shape& shape, const Placement& placement,
-                                   std::mt19937& random) {
+inline SelectionTable table_of(const Shape& shape, const Placement& placement,
+                               std::mt19937& random) {
   SelectionTable table;
   table.rule = shape.rule;
   table.offsets.push_back(0);
@@ -99,10 +99,10 @@ inline SelectionTable random_table(const Shape& shape, const Placement& placemen
 
 inline RoutingCase make_case(const Shape& shape) {
   std::mt19937 random(shape.seed);
-  Placement placement = random_placement(shape, random);
-  ProcessGroup group = random_group(shape.ranks, random);
-  SelectionTable table = random_table(shape, placement, random);
-  std::vector<std::int32_t> ids = random_ids(shape, random);
+  Placement placement = placement_of(shape, random);
+  ProcessGroup group = group_of(shape.ranks, random);
+  SelectionTable table = table_of(shape, placement, random);
+  std::vector<std::int32_t> ids = ids_of(shape, random);
   std::vector<float> gates(ids.size(), 1.0F);
   const Rank source{below(random, shape.ranks)};
   RoutingCase c{std::move(ids), std::move(gates), {}, std::move(placement), std::move(group),
@@ -210,4 +210,4 @@ inline DirectPlan direct_plan(const RoutingCase& c) {
   return plan;
 }
 
-}  // namespace waybill::test
+}  // namespace waybill::testing

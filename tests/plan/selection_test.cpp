@@ -256,7 +256,7 @@ RC_GTEST_PROP(SelectionProperty, EachAcceptedRouteGetsOneSlotOfItsExpert, ()) {
   const auto ranks = *rc::gen::inRange(1, 9);
   const auto experts = *rc::gen::inRange(ranks, 33);
   std::mt19937_64 rng(*rc::gen::arbitrary<std::uint64_t>());
-  const Placement placement = placement_of(experts, ranks, rng);
+  const Placement placement = random_placement(experts, ranks, rng);
   const Topology topology = Topology::uniform(ranks, ranks % 2 == 0 ? 2 : 1);
   const RankRoutes all = random_routes(experts, ranks, rng);
   for (Selector selector : all_selectors) {
@@ -280,7 +280,7 @@ RC_GTEST_PROP(SelectionProperty, RoundRobinTakesTurnsOverAllRanks, ()) {
   const auto ranks = *rc::gen::inRange(1, 9);
   const auto experts = *rc::gen::inRange(ranks, 33);
   std::mt19937_64 rng(*rc::gen::arbitrary<std::uint64_t>());
-  const Placement placement = placement_of(experts, ranks, rng);
+  const Placement placement = random_placement(experts, ranks, rng);
   const RankRoutes all = random_routes(experts, ranks, rng);
   std::map<ExpertId, std::size_t> turn;
   for (std::size_t p = 0; p < all.routes.size(); ++p) {
@@ -321,7 +321,7 @@ RC_GTEST_PROP(SelectionProperty, LeastLoadKeepsTheFullestRankLowest, ()) {
   const auto ranks = *rc::gen::inRange(1, 9);
   const auto experts = *rc::gen::inRange(ranks, 33);
   std::mt19937_64 rng(*rc::gen::arbitrary<std::uint64_t>());
-  const Placement placement = placement_of(experts, ranks, rng);
+  const Placement placement = random_placement(experts, ranks, rng);
   const Topology topology = Topology::uniform(ranks);
   const RankRoutes all = random_routes(experts, ranks, rng);
   std::vector<std::int64_t> rows(static_cast<std::size_t>(experts), 0);

@@ -7,7 +7,7 @@
 
 #include "plan/routing_case.h"
 
-namespace waybill::test {
+namespace waybill::testing {
 
 inline std::ostream& operator<<(std::ostream& out, const Shape& s) {
   return out << "T " << s.tokens << ", k " << s.topk << ", E " << s.experts << ", P " << s.ranks
@@ -16,15 +16,15 @@ inline std::ostream& operator<<(std::ostream& out, const Shape& s) {
              << ", seed " << s.seed;
 }
 
-}  // namespace waybill::test
+}  // namespace waybill::testing
 
 namespace rc {
 
 template <>
-struct Arbitrary<waybill::test::Shape> {
-  static Gen<waybill::test::Shape> arbitrary() {
+struct Arbitrary<waybill::testing::Shape> {
+  static Gen<waybill::testing::Shape> arbitrary() {
     using waybill::SelectionRule;
-    using waybill::test::Shape;
+    using waybill::testing::Shape;
     return gen::build<Shape>(
         gen::set(&Shape::tokens, gen::inRange(0, 40)), gen::set(&Shape::topk, gen::inRange(1, 9)),
         gen::set(&Shape::experts, gen::inRange(1, 20)), gen::set(&Shape::ranks, gen::inRange(1, 9)),
