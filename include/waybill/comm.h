@@ -89,6 +89,8 @@ class LocalGroup {
   LocalGroup(ProcessGroup group, CommOptions options = {});
   ~LocalGroup();
 
+  const ProcessGroup& group() const;
+
   // One end per rank; each is used by one thread. The group must outlive its ends.
   std::unique_ptr<Communicator> join(Rank rank);
 

@@ -51,12 +51,12 @@ struct StepReport {
   PlacementVersion placement;
   std::int64_t tokens = 0;
   Admission admission;
-  std::vector<Rows> sent;       // [P] route rows per peer
-  Rows received;                // route rows executed here
-  Rows payload_sent;            // dispatch rows, all peers
-  std::vector<Rows> slot_rows;  // [Q_local]
-  LiveBytes workspace;          // this rank's reservation
-  LiveBytes handle;             // plan columns held by the handle
+  std::vector<Rows> sent;          // [P] route rows per peer
+  Rows received;                   // route rows executed here
+  std::vector<Rows> payload_sent;  // [P] dispatch rows per peer; equals `sent` without dedup
+  std::vector<Rows> slot_rows;     // [Q_local]
+  LiveBytes workspace;             // this rank's reservation
+  LiveBytes handle;                // plan columns held by the handle
   struct Times {
     Nanoseconds plan, agree, pack, dispatch, experts, give_back, combine, total;
   } time;
