@@ -40,7 +40,8 @@ template <class D>
 void store(D d, hn::Vec<D> sum, std::uint16_t* row, std::size_t i) {
   HWY_ALIGN float lanes[hn::MaxLanes(D())];
   hn::Store(sum, d, lanes);
-  for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane) row[i + lane] = round_to_bf16(lanes[lane]);
+  for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane)
+    row[i + lane] = round_to_bf16(lanes[lane]);
 }
 
 // Elements [i, i + Lanes(d)) of one token.

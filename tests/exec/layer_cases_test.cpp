@@ -86,7 +86,6 @@ TEST(RepeatedExpert, InOneTokenRunsOncePerSlot) {
 }
 
 TEST(RanksWithoutTokens, ReturnNothingAndChangeNobodysBits) {
-  std::mt19937_64 rng(5);
   for (const auto& tokens :
        std::vector<std::vector<std::int32_t>>{{16, 0, 8, 4}, {0, 0, 28, 0}, {7, 7, 7, 7}}) {
     for (const bool dedup : {false, true}) {
@@ -121,18 +120,15 @@ TEST(RanksWithoutTokens, AllOfThemStillCompleteAStep) {
   }
 }
 
-TEST(RanksWithoutSlots, SendTheirTokensAwayAndTakeNone) {
-  LayerCase c = scaling_case(3, 2, 1);
-  const std::vector<std::vector<std::int32_t>> lists{{0, 1}, {}, {1}};
-  c.placement = std::make_shared<const Placement>(
-      Placement::from_lists(PlacementVersion("placement-1"), 2, lists));
+TEST(RanksWithoutRows, SendTheirTokensAwayAndExecuteNothing) {
+  LayerCase c = scaling_case(3, 3, 1);
   set_tokens(c, {1, 2, 0});
-  c.experts = {1, 0, 1};
+  c.experts = {2, 0, 2};
   c.gates = {1, 1, 1};
   const LayerRun run = testing::run(c);
-  EXPECT_EQ(run.output, (std::vector<float>{2, 2, 2, 2, 2, 2, 6, 6, 6}));
+  EXPECT_EQ(run.output, (std::vector<float>{3, 3, 3, 2, 2, 2, 9, 9, 9}));
   EXPECT_EQ(run.reports[1].received.value, 0);
-  EXPECT_TRUE(run.reports[1].slot_rows.empty());
+  EXPECT_EQ(run.reports[1].slot_rows, (std::vector<Rows>{Rows{0}}));
 }
 
 // 16 ranks, 2304 tokens each, k = 8, all but ten tokens on the same eight experts.

@@ -1,0 +1,131 @@
+// The C functions: arguments in, one code out, no exception past this file.
+#include <initializer_list>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "exec/c_arguments.h"
+#include "exec/c_runtime.h"
+#include "waybill/error.h"
+#include "waybill/waybill.h"
+
+namespace waybill::c_api {
+namespace {
+
+std::string& last_error_message() {
+  thread_local std::string message;
+  return message;
+}
+
+wb_code fail(Code code, const char* message) {
+  last_error_message() = message;
+  return static_cast<wb_code>(static_cast<int>(code) + 1);
+}
+
+template <class Body>
+wb_code guarded(Body&& body) noexcept {
+  try {
+    std::forward<Body>(body)();
+    return WB_OK;
+  } catch (const Error& error) {
+    return fail(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(Code::WorkspaceTooSmall, "WorkspaceTooSmall: memory is exhausted");
+  } catch (const std::exception& error) {
+    return fail(Code::DeviceFault, error.what());
+  }
+}
+
+template <class T>
+T& required(T* argument, std::string_view name) {
+  if (argument == nullptr) {
+    throw Error(Code::InvalidValue).at("argument", name).expected("a pointer").found("NULL");
+  }
+  return *argument;
+}
+
+wb_tensor contiguous(const void* data, wb_dtype dtype, std::initializer_list<std::int64_t> shape) {
+  wb_tensor tensor{};
+  const TensorView view = TensorView::contiguous(data, DType::f32, shape);
+  tensor.data = view.data;
+  tensor.dtype = dtype;
+  tensor.rank = view.rank;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    tensor.shape[i] = view.shape[i];
+    tensor.strides[i] = view.strides[i];
+  }
+  return tensor;
+}
+
+}  // namespace
+}  // namespace waybill::c_api
+
+using waybill::InFlight;
+using waybill::Planned;
+namespace c_api = waybill::c_api;
+
+const char* wb_code_name(wb_code code) {
+  if (code == WB_OK) return "OK";
+  if (code < 0 || code >= WB_CODE_COUNT) return nullptr;
+  return name(static_cast<waybill::Code>(code - 1)).data();  // names are literals
+}
+
+const char* wb_last_error_message(void) { return c_api::last_error_message().c_str(); }
+
+wb_tensor wb_tensor_1d(const void* data, wb_dtype dtype, int64_t extent) {
+  return c_api::contiguous(data, dtype, {extent});
+}
+
+wb_tensor wb_tensor_2d(const void* data, wb_dtype dtype, int64_t rows, int64_t columns) {
+  return c_api::contiguous(data, dtype, {rows, columns});
+}
+
+wb_code wb_runtime_open(const wb_runtime_options* options, const wb_expert_weights* experts,
+                        wb_runtime** runtime) {
+  return c_api::guarded([&] {
+    wb_runtime*& result = c_api::required(runtime, "runtime");
+    result = nullptr;
+    result = std::make_unique<wb_runtime>(
+                 c_api::checked(options, "options", WB_RUNTIME_OPTIONS_MAGIC), experts)
+                 .release();
+  });
+}
+
+void wb_runtime_close(wb_runtime* runtime) { std::unique_ptr<wb_runtime>{runtime}.reset(); }
+
+wb_code wb_plan(wb_runtime* runtime, int32_t rank, const wb_routes* routes, wb_handle* handle) {
+  return c_api::guarded([&] {
+    c_api::RankRuntime& on_rank = c_api::required(runtime, "runtime").on(rank);
+    wb_handle& result = c_api::required(handle, "handle");
+    const waybill::RoutesView view =
+        c_api::routes_of(c_api::checked(routes, "routes", WB_ROUTES_MAGIC));
+    result = on_rank.begin(on_rank.layer().plan(on_rank.layer().begin(view)));
+  });
+}
+
+wb_code wb_dispatch(wb_runtime* runtime, int32_t rank, wb_handle handle, const wb_tensor* hidden) {
+  return c_api::guarded([&] {
+    c_api::RankRuntime& on_rank = c_api::required(runtime, "runtime").on(rank);
+    const waybill::TensorView rows = c_api::view_of(hidden, "hidden");
+    on_rank.advance(on_rank.layer().dispatch(on_rank.take<Planned>(handle), rows));
+  });
+}
+
+wb_code wb_combine(wb_runtime* runtime, int32_t rank, wb_handle handle, const wb_tensor* output,
+                   const wb_tensor* shared) {
+  return c_api::guarded([&] {
+    c_api::RankRuntime& on_rank = c_api::required(runtime, "runtime").on(rank);
+    const waybill::TensorView rows = c_api::view_of(output, "output");
+    waybill::TensorView shared_rows;
+    if (shared != nullptr) shared_rows = c_api::view_of(shared, "shared");
+    waybill::MoeLayer& layer = on_rank.layer();
+    waybill::Received received = layer.receive(on_rank.take<InFlight>(handle));
+    layer.combine(layer.collect(layer.give_back(layer.compute(std::move(received)))), rows,
+                  shared == nullptr ? nullptr : &shared_rows);
+  });
+}
+
+wb_code wb_release(wb_runtime* runtime, int32_t rank, wb_handle handle) {
+  return c_api::guarded([&] { c_api::required(runtime, "runtime").on(rank).release(handle); });
+}

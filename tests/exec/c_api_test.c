@@ -1,0 +1,271 @@
+/* Two ranks on two threads through the C interface, against a direct evaluation; and what is
+ * refused. */
+#define _POSIX_C_SOURCE 200809L
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "waybill/waybill.h"
+
+enum { RANKS = 2, EXPERTS = 5, HIDDEN = 12, FF = 7, TOPK = 2, TOKENS = 6 };
+
+static int failures = 0;
+
+static void expect(int holds, const char* what, int line) {
+  if (holds) return;
+  ++failures;
+  fprintf(stderr, "line %d: %s (last error: %s)\n", line, what, wb_last_error_message());
+}
+#define EXPECT(condition) expect((condition) != 0, #condition, __LINE__)
+
+/* gate and up interleaved row by row, down transposed: both are used where they lie. */
+static float gate_up[EXPERTS][2 * FF][HIDDEN];
+static float down[EXPERTS][FF][HIDDEN];
+static float gate_bias[EXPERTS][FF];
+static wb_expert_weights weights[EXPERTS];
+
+static float hidden[RANKS][TOKENS][HIDDEN];
+static float shared[RANKS][TOKENS][HIDDEN];
+static float output[RANKS][TOKENS][HIDDEN];
+static int32_t experts[RANKS][TOKENS][TOPK];
+static float gates[RANKS][TOKENS][TOPK];
+
+static uint32_t seed = 12345;
+static float next_value(void) {
+  seed = seed * 1664525U + 1013904223U;
+  return (float)(seed >> 8) / (float)(1U << 23) - 1.0F;
+}
+
+static void fill(float* values, size_t count) {
+  for (size_t i = 0; i < count; ++i) values[i] = next_value();
+}
+
+static void make_inputs(void) {
+  fill(&gate_up[0][0][0], sizeof gate_up / sizeof(float));
+  fill(&down[0][0][0], sizeof down / sizeof(float));
+  fill(&gate_bias[0][0], sizeof gate_bias / sizeof(float));
+  fill(&hidden[0][0][0], sizeof hidden / sizeof(float));
+  fill(&shared[0][0][0], sizeof shared / sizeof(float));
+  fill(&gates[0][0][0], sizeof gates / sizeof(float));
+  for (int rank = 0; rank < RANKS; ++rank) {
+    for (int token = 0; token < TOKENS; ++token) {
+      experts[rank][token][0] = (rank + 2 * token) % EXPERTS;
+      experts[rank][token][1] = token == 3 ? -1 : (3 * token + 1) % EXPERTS;
+    }
+  }
+  for (int e = 0; e < EXPERTS; ++e) {
+    const wb_expert_weights empty = WB_EXPERT_WEIGHTS_INIT;
+    weights[e] = empty;
+    weights[e].gate = wb_tensor_2d(&gate_up[e][0][0], WB_F32, FF, HIDDEN);
+    weights[e].gate.strides[0] = 2 * HIDDEN;
+    weights[e].up = weights[e].gate;
+    weights[e].up.data = &gate_up[e][1][0];
+    weights[e].down = wb_tensor_2d(&down[e][0][0], WB_F32, HIDDEN, FF);
+    weights[e].down.strides[0] = 1;
+    weights[e].down.strides[1] = HIDDEN;
+    weights[e].gate_bias = wb_tensor_1d(&gate_bias[e][0], WB_F32, FF);
+  }
+}
+
+static double direct(int rank, int token, int column) {
+  double sum = (double)shared[rank][token][column];
+  for (int j = 0; j < TOPK; ++j) {
+    const int32_t e = experts[rank][token][j];
+    if (e < 0) continue;
+    double y = 0;
+    for (int f = 0; f < FF; ++f) {
+      double g = (double)gate_bias[e][f];
+      double u = 0;
+      for (int i = 0; i < HIDDEN; ++i) {
+        g += (double)gate_up[e][2 * f][i] * (double)hidden[rank][token][i];
+        u += (double)gate_up[e][2 * f + 1][i] * (double)hidden[rank][token][i];
+      }
+      y += (double)down[e][f][column] * (g / (1.0 + exp(-g))) * u;
+    }
+    sum += (double)gates[rank][token][j] * y;
+  }
+  return sum;
+}
+
+static wb_runtime_options two_ranks(void) {
+  /* Expert 1 has a slot on each rank; peers stand in reverse order. */
+  static const int32_t peer_order[RANKS] = {1, 0};
+  static const int32_t slot_counts[RANKS] = {2, 4};
+  static const int32_t slot_experts[] = {1, 0, 4, 3, 1, 2};
+  wb_runtime_options options = WB_RUNTIME_OPTIONS_INIT;
+  options.ranks = RANKS;
+  options.peer_order = peer_order;
+  options.experts = EXPERTS;
+  options.hidden = HIDDEN;
+  options.topk = TOPK;
+  options.slot_counts = slot_counts;
+  options.slot_experts = slot_experts;
+  options.selector = WB_SELECT_ROUND_ROBIN;
+  options.dedup = 1;
+  options.checks = WB_CHECKS_FULL;
+  return options;
+}
+
+static wb_routes routes_of(int rank) {
+  wb_routes routes = WB_ROUTES_INIT;
+  routes.tokens = TOKENS;
+  routes.topk = TOPK;
+  routes.experts = &experts[rank][0][0];
+  routes.gates = &gates[rank][0][0];
+  return routes;
+}
+
+/* What one rank's thread does, and the codes that it met. */
+typedef struct rank_thread {
+  wb_runtime* runtime;
+  wb_runtime* other_runtime;
+  int32_t rank;
+  wb_code bad_route, plan, dispatch, early_combine, second_dispatch, foreign, combine,
+      second_combine;
+  char message[256];
+} rank_thread;
+
+static void* run_step(void* argument) {
+  rank_thread* self = argument;
+  const wb_routes routes = routes_of(self->rank);
+  const wb_tensor in = wb_tensor_2d(hidden[self->rank], WB_F32, TOKENS, HIDDEN);
+  const wb_tensor out = wb_tensor_2d(output[self->rank], WB_F32, TOKENS, HIDDEN);
+  const wb_tensor last = wb_tensor_2d(shared[self->rank], WB_F32, TOKENS, HIDDEN);
+  wb_handle handle = {0, 0};
+  self->plan = wb_plan(self->runtime, self->rank, &routes, &handle);
+  self->early_combine = wb_combine(self->runtime, self->rank, handle, &out, &last);
+  self->foreign = wb_dispatch(self->other_runtime, self->rank, handle, &in);
+  self->dispatch = wb_dispatch(self->runtime, self->rank, handle, &in);
+  self->second_dispatch = wb_dispatch(self->runtime, self->rank, handle, &in);
+  self->combine = wb_combine(self->runtime, self->rank, handle, &out, &last);
+  self->second_combine = wb_combine(self->runtime, self->rank, handle, &out, &last);
+  return NULL;
+}
+
+static void* run_bad_step(void* argument) {
+  rank_thread* self = argument;
+  int32_t ids[TOKENS][TOPK];
+  memcpy(ids, experts[self->rank], sizeof ids);
+  if (self->rank == 1) ids[4][1] = EXPERTS;
+  wb_routes routes = routes_of(self->rank);
+  routes.experts = &ids[0][0];
+  wb_handle handle = {0, 0};
+  self->bad_route = wb_plan(self->runtime, self->rank, &routes, &handle);
+  snprintf(self->message, sizeof self->message, "%s", wb_last_error_message());
+  self->plan = wb_plan(self->runtime, self->rank, &routes, &handle);
+  return NULL;
+}
+
+static void on_both_ranks(rank_thread ranks[RANKS], void* (*body)(void*)) {
+  pthread_t threads[RANKS];
+  for (int rank = 0; rank < RANKS; ++rank) {
+    ranks[rank].rank = rank;
+    if (pthread_create(&threads[rank], NULL, body, &ranks[rank]) != 0) abort();
+  }
+  for (int rank = 0; rank < RANKS; ++rank) pthread_join(threads[rank], NULL);
+}
+
+static void step_equals_direct_evaluation(void) {
+  const wb_runtime_options options = two_ranks();
+  wb_runtime* runtime = NULL;
+  wb_runtime* other = NULL;
+  EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_OK);
+  EXPECT(wb_runtime_open(&options, weights, &other) == WB_OK);
+  for (int step = 0; step < 3; ++step) {
+    rank_thread ranks[RANKS] = {{.runtime = runtime, .other_runtime = other},
+                                {.runtime = runtime, .other_runtime = other}};
+    memset(output, 0, sizeof output);
+    on_both_ranks(ranks, run_step);
+    for (int rank = 0; rank < RANKS; ++rank) {
+      EXPECT(ranks[rank].plan == WB_OK);
+      EXPECT(ranks[rank].early_combine == WB_HandleTypeMismatch);
+      EXPECT(ranks[rank].foreign == WB_HandleUnknown);
+      EXPECT(ranks[rank].dispatch == WB_OK);
+      EXPECT(ranks[rank].second_dispatch == WB_HandleTypeMismatch);
+      EXPECT(ranks[rank].combine == WB_OK);
+      EXPECT(ranks[rank].second_combine == WB_HandleReleased);
+      for (int token = 0; token < TOKENS; ++token) {
+        for (int i = 0; i < HIDDEN; ++i) {
+          EXPECT(fabs((double)output[rank][token][i] - direct(rank, token, i)) < 1e-4);
+        }
+      }
+    }
+  }
+  wb_runtime_close(other);
+  wb_runtime_close(runtime);
+}
+
+static void bad_route_fails_on_every_rank(void) {
+  const wb_runtime_options options = two_ranks();
+  wb_runtime* runtime = NULL;
+  EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_OK);
+  rank_thread ranks[RANKS] = {{.runtime = runtime}, {.runtime = runtime}};
+  on_both_ranks(ranks, run_bad_step);
+  for (int rank = 0; rank < RANKS; ++rank) {
+    EXPECT(ranks[rank].bad_route == WB_ExpertIdOutOfRange);
+    EXPECT(strstr(ranks[rank].message, "rank 1") != NULL);
+    EXPECT(strstr(ranks[rank].message, "token 4") != NULL);
+    EXPECT(ranks[rank].plan == WB_PeerAborted);
+  }
+  wb_runtime_close(runtime);
+}
+
+static void structs_and_arguments_are_checked(void) {
+  wb_runtime* runtime = NULL;
+  wb_runtime_options options;
+  memset(&options, 0, sizeof options);
+  EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_StructMismatch);
+  options = two_ranks();
+  options.size -= 1;
+  EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_StructMismatch);
+  EXPECT(runtime == NULL);
+
+  options = two_ranks();
+  EXPECT(wb_runtime_open(NULL, weights, &runtime) == WB_InvalidValue);
+  EXPECT(wb_runtime_open(&options, NULL, &runtime) == WB_InvalidValue);
+  EXPECT(wb_runtime_open(&options, weights, NULL) == WB_InvalidValue);
+  options.selector = (wb_selector)99;
+  EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_InvalidValue);
+  EXPECT(strstr(wb_last_error_message(), "selector") != NULL);
+  options = two_ranks();
+  options.topk = EXPERTS + 1;
+  EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_TopKExceedsExperts);
+  options = two_ranks();
+  const int32_t twice[RANKS] = {1, 1};
+  options.peer_order = twice;
+  EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_PeerOrderInvalid);
+  options = two_ranks();
+  weights[2].magic ^= 1;
+  EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_StructMismatch);
+  weights[2].magic ^= 1;
+
+  EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_OK);
+  const wb_routes routes = routes_of(0);
+  wb_handle handle = {0, 0};
+  EXPECT(wb_plan(NULL, 0, &routes, &handle) == WB_InvalidValue);
+  EXPECT(wb_plan(runtime, RANKS, &routes, &handle) == WB_RankOutsideGroup);
+  EXPECT(wb_plan(runtime, 0, NULL, &handle) == WB_InvalidValue);
+  EXPECT(wb_release(runtime, 0, handle) == WB_HandleUnknown);
+  wb_runtime_close(runtime);
+  wb_runtime_close(NULL);
+}
+
+static void codes_have_names(void) {
+  EXPECT(strcmp(wb_code_name(WB_OK), "OK") == 0);
+  EXPECT(strcmp(wb_code_name(WB_RecvSplitMismatch), "RecvSplitMismatch") == 0);
+  EXPECT(strcmp(wb_code_name(WB_StructMismatch), "StructMismatch") == 0);
+  EXPECT(wb_code_name(WB_CODE_COUNT) == NULL);
+}
+
+int main(void) {
+  make_inputs();
+  codes_have_names();
+  step_equals_direct_evaluation();
+  bad_route_fails_on_every_rank();
+  structs_and_arguments_are_checked();
+  if (failures == 0) printf("all expectations hold\n");
+  return failures == 0 ? 0 : 1;
+}
