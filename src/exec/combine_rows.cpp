@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "expert/narrow_float.h"
+#include "base/narrow_float.h"
 
 // As in the expert kernels, whose target the agreement covers.
 #define HWY_DISABLED_TARGETS \

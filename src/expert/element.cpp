@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "expert/narrow_float.h"
+#include "base/narrow_float.h"
 #include "waybill/expert.h"
 
 namespace waybill {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "expert/narrow_float.h"
+#include "base/narrow_float.h"
 
 namespace waybill {
 namespace {

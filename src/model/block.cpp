@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "expert/narrow_float.h"
+#include "base/narrow_float.h"
 #include "waybill/error.h"
 
 namespace waybill {

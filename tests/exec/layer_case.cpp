@@ -6,7 +6,7 @@
 #include <random>
 #include <span>
 
-#include "expert/narrow_float.h"
+#include "base/narrow_float.h"
 #include "support/random_placement.h"
 
 namespace waybill::testing {

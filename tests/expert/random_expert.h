@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "expert/narrow_float.h"
+#include "base/narrow_float.h"
 #include "waybill/expert.h"
 
 namespace waybill {
