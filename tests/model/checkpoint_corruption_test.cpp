@@ -2,8 +2,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 #include "support/temporary_folder.h"
@@ -14,9 +15,11 @@ namespace waybill {
 namespace {
 
 std::string shipped(const std::string& family, const char* name) {
-  std::ifstream file(std::string(WAYBILL_TEST_DATA) + "/checkpoints/" + family + "/" + name,
-                     std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  const std::string path = std::string(WAYBILL_TEST_DATA) + "/checkpoints/" + family + "/" + name;
+  std::string bytes(std::filesystem::file_size(path), '\0');
+  std::ifstream(path, std::ios::binary)
+      .read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  return bytes;
 }
 
 // Replaces, removes or doubles a few bytes among the first `end`.
@@ -34,10 +37,7 @@ void damage(std::string& text, std::size_t end) {
   }
 }
 
-void open_damaged(const std::string& config, const std::string& tensors) {
-  const testing::TemporaryFolder folder;
-  folder.write("config.json", config);
-  folder.write("model.safetensors", tensors);
+void open(const testing::TemporaryFolder& folder) {
   try {
     const Checkpoint checkpoint = Checkpoint::open(folder.path());
     const LayerId layer = checkpoint.config().moe_layers.front();
@@ -59,13 +59,19 @@ RC_GTEST_PROP(CheckpointCorruption, OfTheConfigIsAnErrorAtMost, ()) {
       *rc::gen::element<std::string>("mixtral", "qwen3_moe", "olmoe", "deepseek_v3", "gpt_oss");
   std::string config = shipped(family, "config.json");
   damage(config, config.size());
-  open_damaged(config, shipped(family, "model.safetensors"));
+  const testing::TemporaryFolder folder;
+  folder.write("config.json", config);
+  folder.write("model.safetensors", shipped(family, "model.safetensors"));
+  open(folder);
 }
 
 RC_GTEST_PROP(CheckpointCorruption, OfTheTensorHeaderIsAnErrorAtMost, ()) {
   std::string tensors = shipped("gpt_oss", "model.safetensors");
   damage(tensors, 3000);
-  open_damaged(shipped("gpt_oss", "config.json"), tensors);
+  const testing::TemporaryFolder folder;
+  folder.write("config.json", shipped("gpt_oss", "config.json"));
+  folder.write("model.safetensors", tensors);
+  open(folder);
 }
 
 }  // namespace
