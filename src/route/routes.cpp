@@ -51,28 +51,27 @@ Routes::Routes(std::int32_t tokens, std::int32_t topk, std::int32_t experts,
   experts_.assign(ids.begin(), ids.end());
   gates_.assign(gates.begin(), gates.end());
 
-  for (std::int32_t i = 0; i < view().size(); ++i) {
-    const RouteId r{i};
-    std::int32_t& expert = experts_[r.index()];
-    const bool in_range = expert >= 0 && expert < experts;
-    if (!in_range && expert != dropped_route) {
+  for (std::size_t i = 0; i < experts_.size(); ++i) {
+    const bool in_range = experts_[i] >= 0 && experts_[i] < experts;
+    if (in_range && std::isfinite(gates_[i])) continue;
+    const RouteId r{static_cast<std::int32_t>(i)};
+    if (in_range) {
+      throw route_error(Code::GateNotFinite, view(), r)
+          .at("expert", experts_[i])
+          .expected("a finite gate")
+          .found(gates_[i]);
+    }
+    if (experts_[i] != dropped_route) {
       if (policy == BadIdPolicy::error) {
         throw route_error(Code::ExpertIdOutOfRange, view(), r)
             .expected(fmt::format("an expert in [0, {}), or -1", experts))
-            .found(expert);
+            .found(experts_[i]);
       }
-      expert = dropped_route;
       ++admission_.out_of_range;
     }
-    if (!in_range) {
-      gates_[r.index()] = 0.0F;  // nothing may come to depend on a gate that wasn't checked
-      ++admission_.dropped;
-    } else if (!std::isfinite(gates_[r.index()])) {
-      throw route_error(Code::GateNotFinite, view(), r)
-          .at("expert", expert)
-          .expected("a finite gate")
-          .found(gates_[r.index()]);
-    }
+    ++admission_.dropped;
+    experts_[i] = dropped_route;
+    gates_[i] = 0.0F;  // nothing may come to depend on a gate that wasn't checked
   }
   admission_.accepted = view().size() - admission_.dropped;
 }

@@ -24,20 +24,26 @@ inline float f16_as_float(std::uint16_t bits) {
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(value));
 }
 
-// Fills `out` from element `first` of a contiguous tensor of f32, bf16 or f16, which may lie at any
-// address: files don't promise alignment.
-inline void widen(const TensorView& tensor, std::size_t first, std::span<float> out) {
-  const auto* in = static_cast<const std::byte*>(tensor.data) + first * size_of(tensor.dtype);
-  if (tensor.dtype == DType::f32) {
-    std::memcpy(out.data(), in, out.size_bytes());
-    return;
-  }
-  const bool bf16 = tensor.dtype == DType::bf16;
+template <class Widen>
+void widen_16_bits(const std::byte* in, std::span<float> out, Widen as_float) {
   for (float& value : out) {
     std::uint16_t bits = 0;
     std::memcpy(&bits, in, sizeof bits);
     in += sizeof bits;
-    value = bf16 ? bf16_as_float(bits) : f16_as_float(bits);
+    value = as_float(bits);
+  }
+}
+
+// Fills `out` from element `first` of a contiguous tensor of f32, bf16 or f16, which may lie at any
+// address: files don't promise alignment.
+inline void widen(const TensorView& tensor, std::size_t first, std::span<float> out) {
+  const auto* in = static_cast<const std::byte*>(tensor.data) + first * size_of(tensor.dtype);
+  switch (tensor.dtype) {
+    case DType::bf16:
+      return widen_16_bits(in, out, [](std::uint16_t bits) { return bf16_as_float(bits); });
+    case DType::f16:
+      return widen_16_bits(in, out, [](std::uint16_t bits) { return f16_as_float(bits); });
+    default: std::memcpy(out.data(), in, out.size_bytes());
   }
 }
 
