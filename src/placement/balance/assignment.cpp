@@ -18,6 +18,7 @@ Assignment::Assignment(const LayerProblem& problem, std::span<const std::int32_t
   for (std::int32_t e : experts) ++copies_[at(e)];
   for (std::size_t e = 0; e < share_.size(); ++e) share_[e] = problem.load[e] / copies_[e];
   std::ranges::fill(copies_, 0);
+  for (double speed : problem.speed) pace_.push_back(1 / speed);
   for (std::int32_t p = 0; p < problem.ranks(); ++p) {
     for (std::int32_t q = problem.first_slot(p); q < problem.slot_end[at(p)]; ++q) {
       rank_[at(q)] = p;
@@ -32,6 +33,14 @@ std::int32_t Assignment::slowest() const {
     if (time(p) > time(slowest)) slowest = p;
   }
   return slowest;
+}
+
+std::int32_t Assignment::fastest() const {
+  std::int32_t fastest = 0;
+  for (std::int32_t p = 1; p < problem_->ranks(); ++p) {
+    if (time(p) < time(fastest)) fastest = p;
+  }
+  return fastest;
 }
 
 bool Assignment::may_move(std::int32_t expert, std::int32_t from, std::int32_t to) const {

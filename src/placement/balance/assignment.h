@@ -35,9 +35,10 @@ class Assignment {
 
   double rank_load(std::int32_t rank) const { return rank_load_[at(rank)]; }
   // Time of a rank under `load`; the slowest rank's time is the balance ratio, as the mean is 1.
-  double time(std::int32_t rank, double load) const { return load / problem_->speed[at(rank)]; }
+  double time(std::int32_t rank, double load) const { return load * pace_[at(rank)]; }
   double time(std::int32_t rank) const { return time(rank, rank_load(rank)); }
-  std::int32_t slowest() const;
+  std::int32_t slowest() const;  // the lowest among equals
+  std::int32_t fastest() const;
   double ratio() const { return time(slowest()); }
 
   // Exchanges the experts of two slots on different ranks.
@@ -61,7 +62,7 @@ class Assignment {
   std::vector<std::int32_t> expert_, rank_;         // [slots]
   std::vector<std::int32_t> copies_, home_copies_;  // [E]; in the home node
   std::vector<double> share_;                       // [E]
-  std::vector<double> rank_load_;                   // [P]
+  std::vector<double> rank_load_, pace_;            // [P]; pace: 1 / speed
   std::vector<char> holds_;                         // [P, E]
   std::vector<std::int32_t> ranks_of_;              // [E, P], the first copies(e) of each row
 };

@@ -1,7 +1,7 @@
 #include "placement/balance/local_search.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 
 namespace waybill {
 namespace {
@@ -9,167 +9,163 @@ namespace {
 // Smallest relative gain that counts, well above rounding.
 constexpr double kGain = 1e-9;
 
+// One or two slots of a rank and the load of their copies.
+struct Pick {
+  double load;
+  std::int32_t first, second;  // second: -1 for one slot
+};
+
 class Search {
  public:
   explicit Search(Assignment& assignment) : now_(assignment), problem_(assignment.problem()) {}
 
   // One move away from the slowest rank; false when there is none.
-  bool step() {
-    slowest_ = now_.slowest();
-    limit_ = now_.time(slowest_) * (1 - kGain);
-    return swap_one() || replace_one() || swap_two();
+  bool step(std::int32_t slowest) {
+    slowest_ = slowest;
+    best_ = now_.time(slowest_) * (1 - kGain);
+    return exchange(&Search::single_slots) || replace() || exchange(&Search::pairs_of_slots);
   }
   std::int64_t candidates() const { return candidates_; }
 
  private:
-  struct Slots {
-    std::int32_t begin, end;
-  };
-  Slots slots_of(std::int32_t rank) const {
-    return {problem_.first_slot(rank), problem_.slot_end[static_cast<std::size_t>(rank)]};
-  }
-  // Time of the slower of two ranks if `moved` load went from the slowest rank to `to`.
-  double after_moving(double moved, std::int32_t to) const {
-    return std::max(now_.time(slowest_, now_.rank_load(slowest_) - moved),
-                    now_.time(to, now_.rank_load(to) + moved));
-  }
-  // No exchange with `rank` can end below this: both ranks at equal time.
-  double best_with(std::int32_t rank) const {
-    const auto at = [](std::int32_t i) { return static_cast<std::size_t>(i); };
-    return (now_.rank_load(slowest_) + now_.rank_load(rank)) /
-           (problem_.speed[at(slowest_)] + problem_.speed[at(rank)]);
-  }
-  // The fastest rank first, so that its good exchange rules out most of the others.
-  template <class Visit>
-  void for_partners(Visit&& visit) {
-    std::int32_t fastest = 0;
-    for (std::int32_t p = 1; p < problem_.ranks(); ++p) {
-      if (now_.time(p) < now_.time(fastest)) fastest = p;
+  using Picks = std::vector<Pick>;
+  static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+  void single_slots(std::int32_t rank, Picks& picks) const {
+    picks.clear();
+    for (std::int32_t q = problem_.first_slot(rank); q < problem_.slot_end[at(rank)]; ++q) {
+      picks.push_back({now_.share(now_.expert(q)), q, -1});
     }
-    visit(fastest);
-    for (std::int32_t p = 0; p < problem_.ranks(); ++p) {
-      if (p != fastest) visit(p);
+  }
+  void pairs_of_slots(std::int32_t rank, Picks& picks) const {
+    picks.clear();
+    for (std::int32_t q = problem_.first_slot(rank); q < problem_.slot_end[at(rank)]; ++q) {
+      for (std::int32_t r = problem_.first_slot(rank); r < q; ++r) {
+        picks.push_back({now_.share(now_.expert(q)) + now_.share(now_.expert(r)), q, r});
+      }
     }
   }
 
-  bool swap_one() {
-    double best = limit_;
-    std::int32_t best_a = -1, best_b = -1;
-    const Slots from = slots_of(slowest_);
-    for_partners([&](std::int32_t partner) {
-      if (partner == slowest_ || best_with(partner) >= best) return;
-      const Slots to = slots_of(partner);
-      candidates_ += (from.end - from.begin) * (to.end - to.begin);
-      for (std::int32_t a = from.begin; a < from.end; ++a) {
-        const double share = now_.share(now_.expert(a));
-        for (std::int32_t b = to.begin; b < to.end; ++b) {
-          const double after = after_moving(share - now_.share(now_.expert(b)), partner);
-          if (after < best && now_.can_swap(a, b)) {
-            best = after;
-            best_a = a;
-            best_b = b;
-          }
+  // The exchange of slots with another rank that leaves the slower of the two fastest.
+  bool exchange(void (Search::*picks_of)(std::int32_t, Picks&) const) {
+    Pick give{0, -1, -1}, get{0, -1, -1};
+    (this->*picks_of)(slowest_, own_);
+    const auto consider = [&](std::int32_t partner) {
+      if (partner == slowest_ || even_with(partner) >= best_) return;
+      (this->*picks_of)(partner, other_);
+      candidates_ += static_cast<std::int64_t>(own_.size() * other_.size());
+      Window window = window_with(partner);
+      for (const Pick& mine : own_) {
+        for (const Pick& theirs : other_) {
+          // Outside the window the slower of the two ranks stays at best_ or above.
+          if (std::abs(mine.load - theirs.load - window.centre) >= window.reach) continue;
+          if (!can_exchange(mine, theirs)) continue;
+          best_ = slower_of_two(partner, mine.load - theirs.load);
+          window = window_with(partner);
+          give = mine;
+          get = theirs;
         }
       }
-    });
-    if (best_a < 0) return false;
-    now_.swap(best_a, best_b);
+    };
+    // The fastest rank first: a good exchange with it rules out most others.
+    const std::int32_t fastest = now_.fastest();
+    consider(fastest);
+    for (std::int32_t p = 0; p < problem_.ranks(); ++p) {
+      if (p != fastest) consider(p);
+    }
+    if (give.first < 0) return false;
+    now_.swap(give.first, get.first);
+    if (give.second >= 0) now_.swap(give.second, get.second);
     return true;
   }
-
-  // Slowest of the ranks that a replacement touches, `bound` or more when it is no better.
-  double after_replacing(std::int32_t slot, std::int32_t expert, double bound) {
-    const std::int32_t q = now_.rank(slot), leaving = now_.expert(slot);
-    const double rise = now_.share(leaving, now_.copies(leaving) - 1) - now_.share(leaving);
-    const double gained = now_.share(expert, now_.copies(expert) + 1);
-    const double fall = now_.share(expert) - gained;
-    candidates_ += now_.copies(leaving);
-    double after = now_.time(q, now_.rank_load(q) - now_.share(leaving) + gained);
-    if (q != slowest_ && now_.holds(slowest_, expert) && !now_.holds(slowest_, leaving)) {
-      after = std::max(after, now_.time(slowest_, now_.rank_load(slowest_) - fall));
-    }
-    for (std::int32_t p : now_.ranks_of(leaving)) {
-      if (after >= bound) return after;
-      if (p == q) continue;
-      const double load = now_.rank_load(p) + rise - (now_.holds(p, expert) ? fall : 0);
-      after = std::max(after, now_.time(p, load));
-    }
-    return after;
+  bool can_exchange(const Pick& mine, const Pick& theirs) const {
+    return now_.can_swap(mine.first, theirs.first) &&
+           (mine.second < 0 || now_.can_swap(mine.second, theirs.second));
+  }
+  // Time of both ranks if they shared their load evenly: no exchange does better.
+  double even_with(std::int32_t partner) const {
+    return (now_.rank_load(slowest_) + now_.rank_load(partner)) /
+           (problem_.speed[at(slowest_)] + problem_.speed[at(partner)]);
+  }
+  double slower_of_two(std::int32_t partner, double moved) const {
+    return std::max(now_.time(slowest_, now_.rank_load(slowest_) - moved),
+                    now_.time(partner, now_.rank_load(partner) + moved));
+  }
+  // The loads whose move to the partner leaves both ranks faster than best_.
+  struct Window {
+    double centre, reach;
+  };
+  Window window_with(std::int32_t partner) const {
+    const double least = now_.rank_load(slowest_) - best_ * problem_.speed[at(slowest_)];
+    const double most = best_ * problem_.speed[at(partner)] - now_.rank_load(partner);
+    return {(least + most) / 2, (most - least) / 2};
   }
 
-  bool replace_one() {
-    double best = limit_;
+  // The replacement of one copy that leaves the slowest of the ranks that it touches fastest.
+  bool replace() {
     std::int32_t best_slot = -1, best_expert = -1;
     const auto consider = [&](std::int32_t slot, std::int32_t expert) {
       if (!now_.can_replace(slot, expert)) return;
-      const double after = after_replacing(slot, expert, best);
-      if (after < best) {
-        best = after;
-        best_slot = slot;
-        best_expert = expert;
-      }
+      const double after = after_replacing(slot, expert);
+      if (after >= best_) return;
+      best_ = after;
+      best_slot = slot;
+      best_expert = expert;
     };
-    const Slots own = slots_of(slowest_);
-    for (std::int32_t slot = own.begin; slot < own.end; ++slot) {
-      // Another expert takes this copy's slot, or this slot's expert gains a copy elsewhere.
-      if (now_.copies(now_.expert(slot)) > 1) {
-        for (std::int32_t e = 0; e < problem_.experts(); ++e) consider(slot, e);
+    for (std::int32_t own = problem_.first_slot(slowest_); own < problem_.slot_end[at(slowest_)];
+         ++own) {
+      // Another expert takes this slot, or this slot's expert gains a copy elsewhere.
+      if (now_.copies(now_.expert(own)) > 1) {
+        for (std::int32_t e = 0; e < problem_.experts(); ++e) consider(own, e);
       }
       for (std::int32_t other = 0; other < problem_.slots(); ++other) {
-        if (now_.copies(now_.expert(other)) > 1) consider(other, now_.expert(slot));
+        if (now_.copies(now_.expert(other)) > 1) consider(other, now_.expert(own));
       }
     }
     if (best_slot < 0) return false;
     now_.replace(best_slot, best_expert);
     return true;
   }
-
-  bool swap_two() {
-    double best = limit_;
-    std::array<std::int32_t, 4> slots{-1, -1, -1, -1};
-    const Slots from = slots_of(slowest_);
-    for_partners([&](std::int32_t partner) {
-      if (partner == slowest_ || best_with(partner) >= best) return;
-      const Slots to = slots_of(partner);
-      for (std::int32_t a = from.begin; a < from.end; ++a) {
-        for (std::int32_t b = to.begin; b < to.end; ++b) {
-          if (!now_.can_swap(a, b)) continue;
-          const double first = now_.share(now_.expert(a)) - now_.share(now_.expert(b));
-          candidates_ += (from.end - a) * (to.end - to.begin);
-          for (std::int32_t c = a + 1; c < from.end; ++c) {
-            const double both = first + now_.share(now_.expert(c));
-            for (std::int32_t d = to.begin; d < to.end; ++d) {
-              const double after = after_moving(both - now_.share(now_.expert(d)), partner);
-              if (after < best && d != b && now_.can_swap(c, d)) {
-                best = after;
-                slots = {a, b, c, d};
-              }
-            }
-          }
-        }
-      }
-    });
-    if (slots[0] < 0) return false;
-    now_.swap(slots[0], slots[1]);
-    now_.swap(slots[2], slots[3]);
-    return true;
+  // Stops early, with best_ or more, when the replacement is no better than that.
+  double after_replacing(std::int32_t slot, std::int32_t expert) {
+    ++candidates_;
+    const std::int32_t rank = now_.rank(slot), leaving = now_.expert(slot);
+    const double gained = now_.share(expert, now_.copies(expert) + 1);
+    const double fall = now_.share(expert) - gained;
+    double after = now_.time(rank, now_.rank_load(rank) - now_.share(leaving) + gained);
+    if (rank != slowest_ && !now_.holds(slowest_, leaving)) {
+      after = std::max(after, now_.time(slowest_, now_.rank_load(slowest_) - fall));
+    }
+    if (after >= best_) return after;
+    const double rise = now_.share(leaving, now_.copies(leaving) - 1) - now_.share(leaving);
+    for (std::int32_t p : now_.ranks_of(leaving)) {
+      if (p == rank) continue;
+      const double load = now_.rank_load(p) + rise - (now_.holds(p, expert) ? fall : 0);
+      after = std::max(after, now_.time(p, load));
+      if (after >= best_) break;
+    }
+    return after;
   }
 
   Assignment& now_;
   const LayerProblem& problem_;
   std::int32_t slowest_ = 0;
-  double limit_ = 0;
+  double best_ = 0;  // time to beat
   std::int64_t candidates_ = 0;
+  Picks own_, other_;
 };
 
 }  // namespace
 
-std::int64_t lower_slowest(Assignment& assignment, const SearchLimits& limits) {
+SearchWork lower_slowest(Assignment& assignment, const SearchLimits& limits) {
   Search search(assignment);
-  while (assignment.ratio() > limits.goal && search.candidates() < limits.candidates &&
-         search.step()) {
+  std::int64_t moves = 0;
+  while (moves < limits.moves && search.candidates() < limits.candidates) {
+    const std::int32_t slowest = assignment.slowest();
+    if (assignment.time(slowest) <= limits.goal || !search.step(slowest)) break;
+    ++moves;
   }
-  return search.candidates();
+  return {search.candidates(), moves};
 }
 
 }  // namespace waybill

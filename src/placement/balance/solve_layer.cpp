@@ -13,9 +13,6 @@ namespace waybill {
 namespace {
 
 constexpr std::array<Halvings, 4> kApportionments{kByLoad, 4, 3, 2};
-// A balance ratio this near to 1 is as good as even: demand moves more between two steps.
-constexpr double kGoal = 1 + 1e-4;
-constexpr std::int64_t kCandidates = 150'000;
 
 }  // namespace
 
@@ -26,12 +23,12 @@ std::vector<std::int32_t> solve_layer(const LayerProblem& problem) {
     starts.emplace_back(problem, pack_copies(problem, copies));
   }
   std::ranges::stable_sort(starts, {}, &Assignment::ratio);
-  std::int64_t left = kCandidates;
+  std::int64_t left = kSearchCandidates;
   const Assignment* best = nullptr;
   for (Assignment& start : starts) {
-    left -= lower_slowest(start, {.goal = kGoal, .candidates = left});
+    left -= lower_slowest(start, {.goal = kEvenEnough, .candidates = left}).candidates;
     if (best == nullptr || start.ratio() < best->ratio()) best = &start;
-    if (left <= 0 || best->ratio() <= kGoal) break;
+    if (left <= 0 || best->ratio() <= kEvenEnough) break;
   }
   return {best->experts().begin(), best->experts().end()};
 }
