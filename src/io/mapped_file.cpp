@@ -69,10 +69,9 @@ void MappedFile::drop(std::span<const std::byte> part) const {
   assert(part.data() >= bytes_.data() &&
          part.data() + part.size() <= bytes_.data() + bytes_.size());
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<std::uintptr_t>(part.data());
-  const std::uintptr_t first = begin / page * page;
+  const std::uintptr_t before = reinterpret_cast<std::uintptr_t>(part.data()) % page;
   // Advice only: a refusal costs memory, not correctness.
-  madvise(reinterpret_cast<void*>(first), begin + part.size() - first, MADV_DONTNEED);
+  madvise(const_cast<std::byte*>(part.data() - before), part.size() + before, MADV_DONTNEED);
 }
 
 }  // namespace waybill

@@ -142,25 +142,25 @@ void check_cover(std::span<const Declared> by_offset, std::size_t data_size,
                  std::string_view path) {
   const auto size = static_cast<std::int64_t>(data_size);
   std::int64_t covered = 0;
-  const Declared* last = nullptr;
+  std::string_view last = "(none)";
   for (const Declared& next : by_offset) {
-    Error error(next.begin < covered ? Code::TensorOverlap
-                : next.end > size    ? Code::TensorOutsideFile
-                                     : Code::HeaderMalformed);
     if (next.begin != covered) {
-      if (last != nullptr) error.at("after", last->tensor.name);
-      throw error.at("file", path)
+      throw Error(next.begin < covered ? Code::TensorOverlap
+                  : next.end > size    ? Code::TensorOutsideFile
+                                       : Code::HeaderMalformed)
+          .at("file", path)
           .at("tensor", next.tensor.name)
+          .at("after", last)
           .expected(fmt::format("a beginning at {} of {} data bytes", covered, size))
           .found(fmt::format("bytes {} to {}", next.begin, next.end));
     }
     covered = next.end;
-    last = &next;
+    last = next.tensor.name;
   }
   if (covered != size) {
     throw Error(covered > size ? Code::FileTruncated : Code::HeaderMalformed)
         .at("file", path)
-        .at("tensor", last == nullptr ? "(none)" : last->tensor.name)
+        .at("tensor", last)
         .expected(fmt::format("{} data bytes", covered))
         .found(size);
   }

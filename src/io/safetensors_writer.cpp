@@ -67,10 +67,10 @@ void refuse_duplicates(const std::string& path,
 
 SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<Tensor> tensors,
                                      const std::map<std::string, std::string>& metadata)
-    : path_(std::move(path)), partial_(path_ + ".partial"), tensors_(std::move(tensors)) {
+    : path_(std::move(path)), tensors_(std::move(tensors)), file_(nullptr, {path_ + ".partial"}) {
   refuse_duplicates(path_, tensors_);
   std::sort(tensors_.begin(), tensors_.end(), precedes);
-  file_.reset(std::fopen(partial_.c_str(), "wbe"));
+  file_.reset(std::fopen(file_.get_deleter().partial.c_str(), "wbe"));
   if (file_ == nullptr) throw unwritable(path_);
 
   const std::string header = header_text(tensors_, metadata);
@@ -84,12 +84,9 @@ SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<Tensor> tenso
   write(std::as_bytes(std::span(header)));
 }
 
-SafetensorsWriter::~SafetensorsWriter() {
-  if (file_ != nullptr) std::remove(partial_.c_str());
-}
-
 void SafetensorsWriter::write(std::span<const std::byte> bytes) {
   assert(bytes.size() <= remaining_);
+  if (bytes.empty()) return;
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) {
     throw unwritable(path_);
   }
@@ -98,11 +95,11 @@ void SafetensorsWriter::write(std::span<const std::byte> bytes) {
 
 void SafetensorsWriter::finish() {
   assert(remaining_ == 0);
-  if (std::fclose(file_.release()) != 0 || std::rename(partial_.c_str(), path_.c_str()) != 0) {
-    const Error error = unwritable(path_);
-    std::remove(partial_.c_str());
-    throw error;
+  const std::string& partial = file_.get_deleter().partial;
+  if (std::fflush(file_.get()) != 0 || std::rename(partial.c_str(), path_.c_str()) != 0) {
+    throw unwritable(path_);
   }
+  file_.reset();
 }
 
 }  // namespace waybill

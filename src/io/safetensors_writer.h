@@ -32,7 +32,6 @@ class SafetensorsWriter {
                     const std::map<std::string, std::string>& metadata = {});
   SafetensorsWriter(const SafetensorsWriter&) = delete;
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
-  ~SafetensorsWriter();
 
   // In the order in which their bytes are expected: wide elements first, so that every tensor is
   // aligned to its element, then by name.
@@ -43,13 +42,18 @@ class SafetensorsWriter {
   void finish();
 
  private:
-  struct CloseFile {
-    void operator()(std::FILE* file) const { std::fclose(file); }
+  // Closes the file and removes it under the name it has until it is whole.
+  struct Discard {
+    std::string partial;
+    void operator()(std::FILE* file) const {
+      std::fclose(file);
+      std::remove(partial.c_str());
+    }
   };
 
-  std::string path_, partial_;
+  std::string path_;
   std::vector<Tensor> tensors_;
-  std::unique_ptr<std::FILE, CloseFile> file_;
+  std::unique_ptr<std::FILE, Discard> file_;
   std::uint64_t remaining_ = 0;  // data bytes
 };
 

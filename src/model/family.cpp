@@ -40,6 +40,7 @@ std::string expert_name(std::string_view name, ExpertId expert) {
 
 std::vector<std::string_view> family_names() {
   std::vector<std::string_view> names;
+  names.reserve(registered.size());
   for (const auto& family : registered) names.push_back(family().name);
   std::sort(names.begin(), names.end());
   return names;
