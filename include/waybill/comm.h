@@ -65,7 +65,8 @@ class Completion {
 // one communicator come from one thread at a time.
 class Communicator {
  public:
-  virtual ~Communicator() = default;  // never waits for peers
+  // Never waits for peers. A peer that waits for a rank which has left gets PeerAborted.
+  virtual ~Communicator() = default;
 
   virtual const ProcessGroup& group() const = 0;
   virtual PeerSlot self() const = 0;

@@ -92,6 +92,11 @@ using Released = Handle<struct ReleasedStage>;
 
 // Not thread-safe: one layer object per rank and stream of steps. All peers make the same calls in
 // the same order. Any exception aborts the group, so that no peer waits for this rank.
+//
+// A call takes its handle and returns the next one. A handle that was moved from or whose stage is
+// past is HandleReuse, after the combine HandleReleased, before its stage HandleTypeMismatch, of
+// another layer HandleUnknown, of another membership epoch StaleHandle. Dropping a handle gives its
+// step up and releases its generation.
 class MoeLayer {
  public:
   MoeLayer(LayerOptions options, Communicator& comm, PlacementRegistry& registry,
@@ -102,10 +107,15 @@ class MoeLayer {
   ~MoeLayer();
 
   // Pins the active generation and the routes. The routes' memory must live until Released.
+  // PairedStateOverwritten while an earlier step of this layer is under way.
   Routed begin(const RoutesView& routes);
-  // Selects replicas, plans, and agrees with all peers on counts, generation, group epoch, shape
-  // and instruction set before any payload moves: AgreementMismatch, PeerCountDisagreement,
-  // GenerationMismatch, CollectiveEpochMismatch, the same error on every rank.
+  // Agrees with all peers on generation, group epoch, shape, options and instruction set, selects
+  // replicas, plans, and exchanges counts, before any payload moves. A disagreement is the same
+  // error on every rank, with the field, both ranks and both values (AgreementMismatch,
+  // GenerationMismatch, CheckpointMismatch, ProcessGroupMismatch, CollectiveEpochMismatch); so are
+  // one rank's bad routes (ExpertIdOutOfRange, GateNotFinite, RouteCountMismatch) and experts that
+  // don't fit, with the rank. PeerCountDisagreement or RouteConservationMismatch for counts that
+  // can't be.
   Planned plan(Routed routed);
   // Packs and submits the dispatch. `hidden`: [T_l, d] in the layer's dtype, readable until
   // received.

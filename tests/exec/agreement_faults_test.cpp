@@ -71,7 +71,11 @@ INSTANTIATE_TEST_SUITE_P(
                      [](LayerCase& c) { c.placement = other_placement("placement-1", 0); }},
         Disagreement{"layer", Code::AgreementMismatch,
                      [](LayerCase& c) { c.options.layer = LayerId{5}; }},
-        Disagreement{"hidden", Code::AgreementMismatch, [](LayerCase& c) { c.options.hidden = 8; }},
+        Disagreement{"hidden", Code::AgreementMismatch,
+                     [](LayerCase& c) {
+                       c.options.hidden = 8;
+                       c.hidden.resize(3 * 8);
+                     }},
         Disagreement{"topk", Code::AgreementMismatch, [](LayerCase& c) { c.options.topk = 1; }},
         Disagreement{"dtype", Code::AgreementMismatch,
                      [](LayerCase& c) { c.options.dtype = DType::bf16; }},
