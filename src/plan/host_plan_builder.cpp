@@ -6,6 +6,9 @@
 namespace waybill {
 namespace {
 
+// Routes between choosing rows and scattering them; their columns stay in the first-level cache.
+constexpr std::int32_t kBlock = 1024;
+
 // Sizes of working columns are multiples of a cache line.
 std::size_t padded(std::size_t entries) { return (entries + 15) / 16 * 16; }
 
@@ -17,6 +20,14 @@ std::uint32_t bin_of(std::int32_t expert, std::uint32_t last) {
 void count_experts(std::span<const std::int32_t> ids, std::span<std::int32_t> bins) {
   const auto last = static_cast<std::uint32_t>(bins.size() - 1);
   for (const std::int32_t id : ids) ++bins[bin_of(id, last)];
+}
+
+// False when no rule can tell one candidate from another.
+bool offers_choice(const SelectionTable& table) {
+  for (std::size_t e = 0; e + 1 < table.offsets.size(); ++e) {
+    if (table.offsets[e + 1] - table.offsets[e] > 1) return true;
+  }
+  return false;
 }
 
 std::int32_t chunk_count(const RoutesView& routes, const PlanOptions& options) {
@@ -66,14 +77,23 @@ void HostPlanBuilder::order_keys() {
 }
 
 void HostPlanBuilder::take_scratch(std::size_t candidates) {
-  candidates_ = candidates;
-  shared_entries_ = padded(slots_) + padded(candidates);
+  const std::size_t shared = padded(slots_) + padded(candidates);
   chunk_entries_ =
       padded(bins()) + padded(slots_) + padded(experts_) + padded(candidates) + 2 * padded(peers_);
-  plan_.scratch_.resize(shared_entries_ + chunks_ * chunk_entries_);
+  plan_.scratch_.resize(shared + chunks_ * chunk_entries_);
+  std::int32_t* entry = plan_.scratch_.data() + shared;
+  const auto take = [&entry](std::size_t entries) {
+    return std::exchange(entry, entry + padded(entries));
+  };
+  chunk0_.bins = take(bins());
+  chunk0_.next = take(slots_);
+  chunk0_.candidate = take(experts_);
+  chunk0_.share = take(candidates);
+  chunk0_.peer_next = take(peers_);
+  chunk0_.last_token = take(peers_);
   for (std::int32_t i = 0; i < chunks_; ++i) {
-    std::fill_n(chunk(i).bins, bins(), 0);
-    std::fill_n(chunk(i).next, slots_, 0);
+    std::fill_n(in_chunk(chunk0_.bins, i), bins(), 0);
+    std::fill_n(in_chunk(chunk0_.next, i), slots_, 0);
   }
 }
 
@@ -85,27 +105,22 @@ HostPlanBuilder::Chunk HostPlanBuilder::chunk(std::int32_t index) {
   const auto cut = [this](std::int32_t i) {
     return static_cast<std::int32_t>(std::int64_t{routes_.tokens} * i / chunks_);
   };
-  std::int32_t* entry = plan_.scratch_.data() + shared_entries_ + index * chunk_entries_;
-  const auto take = [&entry](std::size_t entries) {
-    return std::exchange(entry, entry + padded(entries));
-  };
-  Chunk c{};
-  c.first_token = cut(index);
-  c.end_token = cut(index + 1);
-  c.first_route = c.first_token * routes_.topk;
-  c.end_route = c.end_token * routes_.topk;
-  c.bins = take(bins());
-  c.next = take(slots_);
-  c.candidate = take(experts_);
-  c.share = take(candidates_);
-  c.peer_next = take(peers_);
-  c.last_token = take(peers_);
-  return c;
+  const std::int32_t first = cut(index), end = cut(index + 1);
+  return {first,
+          end,
+          first * routes_.topk,
+          end * routes_.topk,
+          in_chunk(chunk0_.bins, index),
+          in_chunk(chunk0_.next, index),
+          in_chunk(chunk0_.candidate, index),
+          in_chunk(chunk0_.share, index),
+          in_chunk(chunk0_.peer_next, index),
+          in_chunk(chunk0_.last_token, index)};
 }
 
 std::int32_t HostPlanBuilder::refused() {
   std::int32_t routes = 0;
-  for (std::int32_t i = 0; i < chunks_; ++i) routes += chunk(i).bins[bins() - 1];
+  for (std::int32_t i = 0; i < chunks_; ++i) routes += in_chunk(chunk0_.bins, i)[bins() - 1];
   return routes;
 }
 
@@ -113,45 +128,56 @@ void HostPlanBuilder::sum_expert_counts() {
   plan_.expert_counts_.resize(experts_);
   std::fill(plan_.expert_counts_.begin(), plan_.expert_counts_.end(), 0);
   for (std::int32_t i = 0; i < chunks_; ++i) {
-    const Chunk c = chunk(i);
-    for (std::int32_t e = 0; e < experts_; ++e) plan_.expert_counts_[e] += c.bins[e + 1];
+    const std::int32_t* counts = in_chunk(chunk0_.bins, i) + 1;
+    for (std::int32_t e = 0; e < experts_; ++e) plan_.expert_counts_[e] += counts[e];
   }
 }
 
-void HostPlanBuilder::divide_in_turn(const SelectionTable& table) {
+void HostPlanBuilder::give_only_candidates(const SelectionTable& table) {
+  for (std::int32_t i = 0; i < chunks_; ++i) {
+    const Chunk c = chunk(i);
+    for (std::int32_t e = 0; e < experts_; ++e) {
+      if (table.offsets[e] == table.offsets[e + 1]) continue;
+      c.candidate[e] = table.offsets[e];
+      c.next[table.candidates[table.offsets[e]].index()] += c.bins[e + 1];
+    }
+  }
+}
+
+void HostPlanBuilder::give_in_turn(const SelectionTable& table) {
   for (std::int32_t e = 0; e < experts_; ++e) {
     const std::int32_t first = table.offsets[e];
     const std::int32_t candidates = table.offsets[e + 1] - first;
-    if (candidates == 0) continue;
-    for (std::int32_t i = 0; i < candidates; ++i) {
-      turn_after()[first + i] = first + (i + 1 == candidates ? 0 : i + 1);
+    for (std::int32_t j = 0; j < candidates; ++j) {
+      turn_after()[first + j] = first + (j + 1 == candidates ? 0 : j + 1);
     }
-    auto turn = static_cast<std::int32_t>(table.ordinal_base[e] % candidates);
-    for (std::int32_t i = 0; i < chunks_; ++i) {
-      const Chunk c = chunk(i);
-      const std::int32_t routes = c.bins[e + 1];
-      c.candidate[e] = first + turn;
-      for (std::int32_t j = 0; j < candidates; ++j) {
-        const std::int32_t share = routes / candidates + (j < routes % candidates ? 1 : 0);
-        c.next[table.candidates[first + turn].value] += share;
-        turn = turn + 1 == candidates ? 0 : turn + 1;
+    std::int64_t ordinal = table.ordinal_base[e];
+    for (std::int32_t i = 0; i < chunks_ && candidates > 0; ++i) {
+      const std::int32_t routes = in_chunk(chunk0_.bins, i)[e + 1];
+      std::int32_t candidate = first;
+      if (candidates > 1) candidate += static_cast<std::int32_t>(ordinal % candidates);
+      in_chunk(chunk0_.candidate, i)[e] = candidate;
+      for (std::int32_t j = 0; j < candidates && j < routes; ++j) {
+        in_chunk(chunk0_.next, i)[table.candidates[candidate].index()] +=
+            candidates == 1 ? routes : (routes - j + candidates - 1) / candidates;
+        candidate = turn_after()[candidate];
       }
-      turn = (turn + routes % candidates) % candidates;
+      ordinal += routes;
     }
   }
 }
 
-void HostPlanBuilder::divide_by_quota(const SelectionTable& table) {
+void HostPlanBuilder::give_by_quota(const SelectionTable& table) {
   for (std::int32_t e = 0; e < experts_; ++e) {
     std::int64_t ordinal = table.ordinal_base[e];
     for (std::int32_t i = 0; i < chunks_; ++i) {
-      const Chunk c = chunk(i);
-      const std::int64_t end = ordinal + c.bins[e + 1];
-      c.candidate[e] = table.offsets[e];
+      const std::int64_t end = ordinal + in_chunk(chunk0_.bins, i)[e + 1];
+      in_chunk(chunk0_.candidate, i)[e] = table.offsets[e];
       for (std::int32_t j = table.offsets[e]; j < table.offsets[e + 1]; ++j) {
         const std::int64_t stop = std::clamp(table.quota_end[j], ordinal, end);
-        c.share[j] = static_cast<std::int32_t>(stop - ordinal);
-        c.next[table.candidates[j].value] += c.share[j];
+        const auto share = static_cast<std::int32_t>(stop - ordinal);
+        in_chunk(chunk0_.share, i)[j] = share;
+        in_chunk(chunk0_.next, i)[table.candidates[j].index()] += share;
         ordinal = stop;
       }
     }
@@ -163,11 +189,9 @@ void HostPlanBuilder::scan() {
   plan_.slot_counts_.resize(slots_);
   std::int32_t row = 0;
   for (std::int32_t key = 0; key < slots_; ++key) {
-    const std::int32_t slot = plan_.key_slot_[key];
     plan_.key_offsets_[key] = row;
     for (std::int32_t i = 0; i < chunks_; ++i) {
-      std::int32_t& next = chunk(i).next[slot];
-      row += std::exchange(next, row);
+      row += std::exchange(in_chunk(chunk0_.next, i)[plan_.key_slot_[key]], row);
     }
     plan_.slot_counts_[key] = row - plan_.key_offsets_[key];
   }
@@ -179,42 +203,49 @@ void HostPlanBuilder::scan() {
   plan_.send_order_.resize(row);
 }
 
-template <class Pick>
-void HostPlanBuilder::place(const Pick& pick) {
+template <class Choose>
+void HostPlanBuilder::place(const Choose& choose) {
+  const std::int32_t* expert_of = routes_.experts.data();
   std::int32_t* slot_of = plan_.slot_.data();
-  std::int32_t* position_of = plan_.send_position_.data();
+  place_rows([choose, expert_of, slot_of](const Chunk& c, std::int32_t route) {
+    const std::int32_t expert = expert_of[route];
+    return slot_of[route] = expert < 0 ? dropped_route : choose(c, expert);
+  });
+}
+
+void HostPlanBuilder::place_assigned() {
+  const std::int32_t* slot_of = plan_.slot_.data();
+  place_rows([slot_of](const Chunk&, std::int32_t route) { return slot_of[route]; });
+}
+
+// Rows are scattered a block behind the counters: a store whose address depends on a counter holds
+// up the loads of the counters after it.
+template <class SlotOf>
+void HostPlanBuilder::place_rows(const SlotOf& slot_of) {
+  std::int32_t* row_of = plan_.send_position_.data();
   std::int32_t* order = plan_.send_order_.data();
-  for_each_chunk([&, slot_of, position_of, order](const Chunk& c) {
-    for (std::int32_t route = c.first_route; route < c.end_route; ++route) {
-      const std::int32_t slot = pick(c, route);
-      slot_of[route] = slot;
-      if (slot < 0) {
-        position_of[route] = dropped_route;
-        continue;
+  for_each_chunk([&slot_of, row_of, order](const Chunk& c) {
+    for (std::int32_t first = c.first_route; first < c.end_route; first += kBlock) {
+      const std::int32_t end = first + std::min(c.end_route - first, kBlock);
+      for (std::int32_t route = first; route < end; ++route) {
+        const std::int32_t slot = slot_of(c, route);
+        row_of[route] = slot < 0 ? dropped_route : c.next[slot]++;
       }
-      const std::int32_t row = c.next[slot]++;
-      position_of[route] = row;
-      order[row] = route;
+      for (std::int32_t route = first; route < end; ++route) {
+        if (row_of[route] >= 0) order[row_of[route]] = route;
+      }
     }
   });
   if (options_.dedup) build_payload();
 }
 
-void HostPlanBuilder::place_assigned() {
-  const std::int32_t* slot_of = plan_.slot_.data();
-  place([slot_of](const Chunk&, std::int32_t route) { return slot_of[route]; });
-}
-
 void HostPlanBuilder::build(const SelectionTable& table) {
   check_table(table);
-  if (table.rule == SelectionRule::hashed) {
+  const bool choice = offers_choice(table);
+  if (choice && table.rule == SelectionRule::hashed) {
     build_by_hash(table);
-  } else {
-    build_by_ordinal(table);
+    return;
   }
-}
-
-void HostPlanBuilder::build_by_ordinal(const SelectionTable& table) {
   take_scratch(table.candidates.size());
   for_each_chunk([this](const Chunk& c) {
     count_experts(routes_.experts.subspan(c.first_route, c.end_route - c.first_route),
@@ -223,31 +254,46 @@ void HostPlanBuilder::build_by_ordinal(const SelectionTable& table) {
   if (refused() > 0) throw_first_bad_id();
   sum_expert_counts();
   check_cardinality(table);
-  const std::int32_t* ids = routes_.experts.data();
-  const SlotId* slot_of = table.candidates.data();
-  if (table.rule == SelectionRule::quota) {
-    divide_by_quota(table);
-    scan();
-    place([ids, slot_of](const Chunk& c, std::int32_t route) {
-      const std::int32_t expert = ids[route];
-      if (expert < 0) return dropped_route;
-      std::int32_t candidate = c.candidate[expert];
-      while (c.share[candidate] == 0) ++candidate;
-      --c.share[candidate];
-      c.candidate[expert] = candidate;
-      return slot_of[candidate].value;
-    });
+  if (!choice) {
+    place_on_only_candidates(table);
+  } else if (table.rule == SelectionRule::quota) {
+    place_by_quota(table);
   } else {
-    divide_in_turn(table);
-    scan();
-    place([ids, slot_of, turn_after = turn_after()](const Chunk& c, std::int32_t route) {
-      const std::int32_t expert = ids[route];
-      if (expert < 0) return dropped_route;
-      const std::int32_t candidate = c.candidate[expert];
-      c.candidate[expert] = turn_after[candidate];
-      return slot_of[candidate].value;
-    });
+    place_in_turn(table);
   }
+}
+
+void HostPlanBuilder::place_on_only_candidates(const SelectionTable& table) {
+  give_only_candidates(table);
+  scan();
+  const SlotId* slot_of = table.candidates.data();
+  place([slot_of](const Chunk& c, std::int32_t expert) {
+    return slot_of[c.candidate[expert]].value;
+  });
+}
+
+void HostPlanBuilder::place_in_turn(const SelectionTable& table) {
+  give_in_turn(table);
+  scan();
+  const SlotId* slot_of = table.candidates.data();
+  place([slot_of, turn_after = turn_after()](const Chunk& c, std::int32_t expert) {
+    const std::int32_t candidate = c.candidate[expert];
+    c.candidate[expert] = turn_after[candidate];
+    return slot_of[candidate].value;
+  });
+}
+
+void HostPlanBuilder::place_by_quota(const SelectionTable& table) {
+  give_by_quota(table);
+  scan();
+  const SlotId* slot_of = table.candidates.data();
+  place([slot_of](const Chunk& c, std::int32_t expert) {
+    std::int32_t candidate = c.candidate[expert];
+    while (c.share[candidate] == 0) ++candidate;
+    --c.share[candidate];
+    c.candidate[expert] = candidate;
+    return slot_of[candidate].value;
+  });
 }
 
 void HostPlanBuilder::build_by_hash(const SelectionTable& table) {

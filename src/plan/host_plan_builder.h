@@ -34,9 +34,11 @@ class HostPlanBuilder {
     std::int32_t* last_token;  // [P] last token with a payload row for the peer
   };
 
-  // Rules that go by the expert's ordinal: how many rows each slot gets follows from the expert
-  // counts alone, so that slots are chosen while rows are placed.
-  void build_by_ordinal(const SelectionTable& table);
+  // Unless a rule hashes the route, how many rows each slot gets follows from the expert counts
+  // alone, so that slots are chosen while rows are placed.
+  void place_on_only_candidates(const SelectionTable& table);
+  void place_in_turn(const SelectionTable& table);
+  void place_by_quota(const SelectionTable& table);
   void build_by_hash(const SelectionTable& table);
 
   void check_shape() const;
@@ -45,24 +47,33 @@ class HostPlanBuilder {
   void check_cardinality(const SelectionTable& table) const;
 
   void order_keys();
-  // Lays out the working columns; `candidates` is 0 unless the rule goes by the ordinal.
+  // Lays out the working columns, counters at 0.
   void take_scratch(std::size_t candidates);
   std::size_t bins() const { return static_cast<std::size_t>(experts_) + 2; }
   std::int32_t* by_slot();     // [Q] shared by the chunks
   std::int32_t* turn_after();  // [candidates] the candidate whose turn comes next
+  // A column of chunk `index`, given that of the first chunk.
+  std::int32_t* in_chunk(std::int32_t* column, std::int32_t index) const {
+    return column + index * chunk_entries_;
+  }
   Chunk chunk(std::int32_t index);
   template <class Body>
   void for_each_chunk(const Body& body);
 
   std::int32_t refused();
   void sum_expert_counts();
-  void divide_in_turn(const SelectionTable& table);
-  void divide_by_quota(const SelectionTable& table);
+  // Rows of each slot of each chunk, and each chunk's first candidate of each expert.
+  void give_only_candidates(const SelectionTable& table);
+  void give_in_turn(const SelectionTable& table);
+  void give_by_quota(const SelectionTable& table);
+  // Counts to offsets: by send key, then by chunk.
   void scan();
-  // pick(chunk, route) is the route's slot, or dropped_route.
-  template <class Pick>
-  void place(const Pick& pick);
+  // choose(chunk, expert) is the slot of the expert's next route.
+  template <class Choose>
+  void place(const Choose& choose);
   void place_assigned();
+  template <class SlotOf>
+  void place_rows(const SlotOf& slot_of);
   void build_payload();
   // visit(route, token, peer, is_new) for each accepted route; is_new: the token's first to the
   // peer.
@@ -81,8 +92,8 @@ class HostPlanBuilder {
   const PlanOptions& options_;
   const std::int32_t experts_, slots_, peers_;
   std::int32_t chunks_ = 1;
-  std::size_t candidates_ = 0;
-  std::size_t shared_entries_ = 0, chunk_entries_ = 0;  // of scratch
+  std::size_t chunk_entries_ = 0;  // from a column of one chunk to that of the next
+  Chunk chunk0_{};                 // columns only
 };
 
 template <class Body>

@@ -42,7 +42,7 @@ void HostPlanBuilder::build_payload() {
   for (std::int32_t peer = 0; peer < peers_; ++peer) {
     plan_.payload_offsets_[peer] = row;
     for (std::int32_t i = 0; i < chunks_; ++i) {
-      row += std::exchange(chunk(i).peer_next[peer], row);
+      row += std::exchange(in_chunk(chunk0_.peer_next, i)[peer], row);
     }
   }
   plan_.payload_offsets_[peers_] = row;
