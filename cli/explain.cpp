@@ -1,0 +1,81 @@
+// waybill explain [CODE]
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include "nearest.h"
+#include "text.h"
+#include "waybill/error.h"
+
+namespace waybill::cli {
+namespace {
+
+struct Options {
+  std::string code;
+  bool json = false;
+};
+
+nlohmann::ordered_json to_json(Code code) {
+  return {{"code", name(code)}, {"category", category(code)}, {"contract", contract(code)}};
+}
+
+void print_all() {
+  std::string_view group;
+  for (Code code : all_codes()) {
+    if (category(code) != group) {
+      fmt::print("{}{}\n", group.empty() ? "" : "\n", category(code));
+      group = category(code);
+    }
+    fmt::print("  {}\n", name(code));
+  }
+}
+
+Exit explain(const Options& options) {
+  if (options.code.empty()) {
+    if (!options.json) {
+      print_all();
+      return Exit::success;
+    }
+    nlohmann::ordered_json codes = nlohmann::ordered_json::array();
+    for (Code code : all_codes()) codes.push_back(to_json(code));
+    write_json({{"codes", codes}});
+    return Exit::success;
+  }
+  Code code{};
+  if (!find_code(options.code, code)) {
+    std::vector<std::string> names;
+    for (Code known : all_codes()) names.emplace_back(name(known));
+    throw Error(Code::UsageError)
+        .at("code", options.code)
+        .expected("a code that waybill explain lists")
+        .note(fmt::format("nearest: {}", fmt::join(nearest(options.code, names, 3), ", ")));
+  }
+  if (options.json) {
+    write_json(to_json(code));
+  } else {
+    fmt::print("{}{}{}", field("code", name(code)), field("category", category(code)),
+               field("contract", contract(code)));
+  }
+  return Exit::success;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("explain", "The contract behind an error code; without one, all codes.");
+  command->add_option("CODE", options->code, "Name of the code, as errors print it");
+  command->add_flag("--json", options->json, "Machine-readable output");
+  command->footer(
+      "Example: waybill explain SendOrderMismatch\n"
+      "(0x...) names a section of the reference text.");
+  command->callback([options, &action] { action = [options] { return explain(*options); }; });
+}
+
+}  // namespace waybill::cli

@@ -1,0 +1,34 @@
+// How an error reaches the person or program that called the command.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "command.h"
+#include "waybill/error.h"
+
+namespace waybill::cli {
+
+// Input and usage errors, and every error of a file that was named, are the caller's to mend.
+Exit exit_of(const Error& error);
+
+// One message on stderr; with `json` also {"error": {…}} on stdout. Returns the exit status.
+Exit report(const Error& error, bool json);
+
+// {code, where, expected, found}: the form that errors and violations share.
+nlohmann::ordered_json to_json(const Error& error);
+
+// Runs `body`; an error that doesn't name a file yet is given `file`.
+template <class Body>
+auto reading(std::string_view file, Body&& body) {
+  try {
+    return std::forward<Body>(body)();
+  } catch (Error& error) {
+    if (error.coordinate("file").empty()) error.at("file", file);
+    throw;
+  }
+}
+
+}  // namespace waybill::cli

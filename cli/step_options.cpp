@@ -1,0 +1,241 @@
+#include "step_options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <initializer_list>
+#include <numeric>
+#include <random>
+#include <set>
+#include <string_view>
+#include <system_error>
+
+#include "failure.h"
+#include "waybill/error.h"
+
+namespace waybill::cli {
+namespace {
+
+using Names = std::initializer_list<std::string_view>;
+
+constexpr std::int64_t rank_limit = 4096;
+constexpr std::int64_t token_limit = std::int64_t{1} << 24;
+constexpr std::int64_t timeout_limit_ms = 24L * 3600 * 1000;
+
+void require_built(std::string_view option, std::string_view value, Names built, Names later) {
+  if (std::ranges::find(built, value) != built.end()) return;
+  if (std::ranges::find(later, value) != later.end()) {
+    throw Error(Code::OptionNotBuilt)
+        .at("option", option)
+        .expected(fmt::format("{}", fmt::join(built, ", ")))
+        .found(value);
+  }
+  throw Error(Code::UsageError)
+      .at("option", option)
+      .expected(fmt::format("one of {}", fmt::join(built, ", ")))
+      .found(value);
+}
+
+void require_range(std::string_view option, std::int64_t value, std::int64_t low,
+                   std::int64_t high) {
+  if (value >= low && value <= high) return;
+  throw Error(Code::InvalidValue)
+      .at("option", option)
+      .expected(fmt::format("a number from {} to {}", low, high))
+      .found(value);
+}
+
+std::int32_t parse_number(std::string_view option, std::string_view text) {
+  std::int32_t value = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (fault != std::errc{} || end != text.data() + text.size()) {
+    throw Error(Code::InvalidValue).at("option", option).expected("a whole number").found(text);
+  }
+  return value;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::vector<Rank> resolve_peer_order(const StepOptions& options) {
+  const auto ranks = static_cast<std::size_t>(options.ranks);
+  std::vector<Rank> order(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) order[r] = Rank{static_cast<std::int32_t>(r)};
+  if (options.peer_order.empty()) return order;
+  if (options.peer_order == "random") {
+    std::mt19937_64 random(options.seed);
+    // Fisher-Yates by hand: std::shuffle gives other orders with other libraries.
+    for (std::size_t left = ranks; left > 1; --left)
+      std::swap(order[left - 1], order[random() % left]);
+    return order;
+  }
+  order.clear();
+  for (std::string_view part : split(options.peer_order, ',')) {
+    order.emplace_back(parse_number("--peer-order", part));
+  }
+  const std::set<Rank> members(order.begin(), order.end());
+  const bool permutation = order.size() == ranks && members.size() == ranks &&
+                           members.begin()->value == 0 && members.rbegin()->index() + 1 == ranks;
+  if (!permutation) {
+    throw Error(Code::PeerOrderInvalid)
+        .at("option", "--peer-order")
+        .expected(fmt::format("each rank from 0 to {} once", ranks - 1))
+        .found(options.peer_order);
+  }
+  return order;
+}
+
+Generation contiguous_generation(std::int32_t experts, std::int32_t ranks,
+                                 std::span<const LayerId> layers) {
+  Generation generation;
+  generation.version = PlacementVersion("contiguous");
+  const auto placement =
+      std::make_shared<const Placement>(Placement::contiguous(generation.version, experts, ranks));
+  for (LayerId layer : layers) generation.layers[layer] = placement;
+  return generation;
+}
+
+}  // namespace
+
+void add_step_options(CLI::App& command, StepOptions& options) {
+  command
+      .add_option("CHECKPOINT_DIR", options.checkpoint,
+                  "Directory of config.json and safetensors files")
+      ->type_name("");
+  command.add_option("--checkpoint", options.checkpoint, "The same, as an option")
+      ->type_name("DIR");
+  const auto number = [&](const char* name, auto& value, const char* text) {
+    command.add_option(name, value, text)->type_name("N")->capture_default_str()->group("Work");
+  };
+  const auto word = [&](const char* name, std::string& value, const char* type, const char* text) {
+    return command.add_option(name, value, text)->type_name(type);
+  };
+  number("--tokens", options.tokens, "Tokens in all, cut into contiguous blocks of ranks");
+  word("--layers", options.layers, "LIST", "MoE layers, e.g. 0,2-5; default all")->group("Work");
+  number("--seed", options.seed, "Fixes everything random");
+  word("--dtype", options.dtype, "TYPE", "f32 or bf16: rows, weights and return")
+      ->capture_default_str()
+      ->group("Work");
+
+  number("--ranks", options.ranks, "Expert-parallel ranks");
+  number("--nodes", options.nodes, "Nodes that the ranks divide over evenly");
+  command.get_option("--ranks")->group("Layout");
+  command.get_option("--nodes")->group("Layout");
+  word("--topology", options.topology, "FILE", "Ranks and nodes from a file (not built yet)")
+      ->group("Layout");
+  word("--peer-order", options.peer_order, "LIST", "Ranks in group order, e.g. 2,0,3,1, or random")
+      ->group("Layout");
+  word("--placement", options.placement, "FILE",
+       "Placement manifest (JSON); default: contiguous runs of experts, no replicas")
+      ->group("Layout");
+  word("--selector", options.selector, "NAME",
+       "Replica choice: first, round_robin, least_load, locality, hash")
+      ->capture_default_str()
+      ->group("Layout");
+
+  command.add_flag("--dedup", options.dedup, "Send one row per (token, rank)")->group("Execution");
+  command
+      .add_flag_callback(
+          "--no-dedup", [&options] { options.dedup = false; }, "Send one row per route (default)")
+      ->group("Execution");
+  const auto way = [&](const char* name, std::string& value, const char* text) {
+    word(name, value, "NAME", text)->capture_default_str()->group("Execution");
+  };
+  way("--runner", options.runner, "Expert runner: grouped");
+  way("--exchange", options.exchange, "Exchange design: flat");
+  way("--transport", options.transport, "local: ranks are threads of this process");
+  way("--device", options.device, "cpu");
+  way("--checks", options.checks, "off, counts or full");
+  number("--timeout-ms", options.timeout_ms, "Longest wait for peers in one phase");
+  command.get_option("--timeout-ms")->group("Execution");
+  command.add_flag("--json", options.json, "Machine-readable output on stdout");
+}
+
+StepSettings resolve_settings(const StepOptions& options) {
+  require_built("--runner", options.runner, {"grouped"}, {"padded", "block_sparse"});
+  require_built("--exchange", options.exchange, {"flat"},
+                {"padded", "gathered", "hierarchical", "auto"});
+  require_built("--transport", options.transport, {"local"}, {"mpi", "nccl", "peer"});
+  require_built("--device", options.device, {"cpu"}, {"cuda"});
+  require_built("--dtype", options.dtype, {"f32", "bf16"}, {"f16", "f8_e4m3", "f8_e5m2"});
+  require_built("--checks", options.checks, {"off", "counts", "full"}, {});
+  require_built("--selector", options.selector,
+                {"first", "round_robin", "least_load", "locality", "hash"},
+                {"queue_aware", "split"});
+  if (!options.topology.empty()) {
+    throw Error(Code::OptionNotBuilt)
+        .at("option", "--topology")
+        .expected("--nodes")
+        .found(options.topology);
+  }
+  require_range("--tokens", options.tokens, 0, token_limit);
+  require_range("--timeout-ms", options.timeout_ms, 1, timeout_limit_ms);
+
+  StepSettings settings;
+  settings.dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
+  settings.checks = options.checks == "off"    ? Checks::off
+                    : options.checks == "full" ? Checks::full
+                                               : Checks::counts;
+  find_selector(options.selector, settings.selector);
+  return settings;
+}
+
+Layout resolve_layout(const StepOptions& options, std::int32_t experts,
+                      std::span<const LayerId> layers) {
+  require_range("--ranks", options.ranks, 1, rank_limit);
+  require_range("--nodes", options.nodes, 1, rank_limit);
+  const auto ranks = static_cast<std::int32_t>(options.ranks);
+  Topology topology = Topology::uniform(ranks, static_cast<std::int32_t>(options.nodes));
+  Generation generation =
+      options.placement.empty()
+          ? contiguous_generation(experts, ranks, layers)
+          : reading(options.placement, [&] {
+              return read_placement_manifest(options.placement, experts, ranks, layers, &topology);
+            });
+  if (generation.group.value.empty()) generation.group = ProcessGroupId("ep-group-0");
+  ProcessGroup group(generation.group, GroupEpoch{0}, resolve_peer_order(options));
+  return {std::move(topology), std::move(group), std::move(generation)};
+}
+
+std::vector<LayerId> resolve_layers(const StepOptions& options, std::span<const LayerId> layers) {
+  if (options.layers.empty()) return {layers.begin(), layers.end()};
+  std::set<LayerId> chosen;
+  for (std::string_view part : split(options.layers, ',')) {
+    const std::size_t dash = part.find('-', 1);
+    const std::int32_t first = parse_number("--layers", part.substr(0, dash));
+    const std::int32_t last =
+        dash == std::string_view::npos ? first : parse_number("--layers", part.substr(dash + 1));
+    const auto in_part = [&](LayerId layer) { return layer.value >= first && layer.value <= last; };
+    const auto found = std::ranges::count_if(layers, in_part);
+    if (first < 0 || last < first || found != std::int64_t{last} - first + 1) {
+      std::vector<std::int32_t> known;
+      for (LayerId layer : layers) known.push_back(layer.value);
+      throw Error(Code::InvalidValue)
+          .at("option", "--layers")
+          .expected(fmt::format("layers with experts: {}", fmt::join(known, ", ")))
+          .found(part);
+    }
+    std::ranges::copy_if(layers, std::inserter(chosen, chosen.end()), in_part);
+  }
+  return {chosen.begin(), chosen.end()};
+}
+
+std::vector<std::int64_t> token_offsets(std::int64_t tokens, std::int64_t ranks) {
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(ranks) + 1, 0);
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    offsets[static_cast<std::size_t>(r) + 1] =
+        offsets[static_cast<std::size_t>(r)] + tokens / ranks + (r < tokens % ranks ? 1 : 0);
+  }
+  return offsets;
+}
+
+}  // namespace waybill::cli
