@@ -31,9 +31,9 @@ class Placement {
  public:
   // Checks, each with slot and rank: DuplicateSlotId, ReplicaIdMismatch (a replica name twice),
   // LogicalExpertMismatch (id out of range), DestinationRankMismatch (rank out of range),
-  // ReplicaCardinalityZero (an expert without a slot), CheckpointMismatch and
-  // ParameterDigestMismatch (replicas of one expert that differ), DomainRankMismatch when
-  // `topology` is given and a stated domain doesn't own the rank.
+  // ReplicaCardinalityZero (an expert without a slot), TooManyRanks (a rank without a slot),
+  // CheckpointMismatch and ParameterDigestMismatch (replicas of one expert that differ),
+  // DomainRankMismatch when `topology` is given and a stated domain doesn't own the rank.
   Placement(PlacementVersion version, std::int32_t experts, std::int32_t ranks,
             std::vector<Slot> slots, const Topology* topology = nullptr);
 

@@ -44,8 +44,11 @@ struct RoutingResult {
   std::vector<float> gates;           // [T, k]
 };
 
-// Throws TopKExceedsExperts, ShapeMismatch (fields named). One ascending FP32 chain per logit, so a
-// row's result doesn't depend on its neighbours. `hidden`: [T, d] contiguous f32, bf16 or f16.
+// Throws TopKExceedsExperts (k over the experts of the kept groups), InvalidValue, ShapeMismatch,
+// DtypeMismatch, DeviceUnavailable (fields named). One ascending FP32 chain per logit, so a row's
+// result doesn't depend on its neighbours. A NaN among a row's logits makes all its gates NaN,
+// which Routes refuses; its ids stay in range. `hidden`: [T, d] contiguous f32, bf16 or f16. All
+// tensors are host memory, at any alignment.
 RoutingResult route(const Router& router, const TensorView& hidden);
 
 }  // namespace waybill

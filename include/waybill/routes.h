@@ -45,8 +45,8 @@ class Routes {
  public:
   Routes() = default;
   // Copies [tokens, k] row-major ids and gates. Checks sizes (RouteCountMismatch), ids by `policy`
-  // and gates (GateNotFinite, with token and route slot; a dropped route's gate isn't read). Gates
-  // are never renormalised and dropped routes never reinterpreted (0x00E).
+  // and gates (GateNotFinite, with token and route slot; a dropped route's gate isn't read and
+  // stored as 0). Gates are never renormalised and dropped routes never reinterpreted (0x00E).
   Routes(std::int32_t tokens, std::int32_t topk, std::int32_t experts,
          std::span<const std::int32_t> ids, std::span<const float> gates,
          BadIdPolicy policy = BadIdPolicy::error);

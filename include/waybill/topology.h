@@ -35,7 +35,8 @@ class Topology {
 // may be any permutation of the members.
 class ProcessGroup {
  public:
-  // Throws PeerOrderInvalid when a rank is negative or stands twice, or the order is empty.
+  // Throws PeerOrderInvalid when a rank is negative, not below 2^20 or stands twice, or the order
+  // is empty.
   ProcessGroup(ProcessGroupId id, GroupEpoch epoch, std::vector<Rank> peer_order);
   // Peers 0 … ranks-1 in rank order.
   static ProcessGroup identity(std::int32_t ranks);
