@@ -13,6 +13,7 @@ Assignment::Assignment(const LayerProblem& problem, std::span<const std::int32_t
       home_copies_(problem.load.size(), 0),
       share_(problem.load.size()),
       rank_load_(problem.slot_end.size(), 0),
+      edition_(problem.slot_end.size(), 1),
       holds_(problem.load.size() * problem.slot_end.size(), 0),
       ranks_of_(problem.load.size() * problem.slot_end.size()) {
   for (std::int32_t e : experts) ++copies_[at(e)];
@@ -85,6 +86,7 @@ void Assignment::seat(std::int32_t slot, std::int32_t expert) {
   ranks_of_[at(expert) * rank_load_.size() + at(copies_[at(expert)]++)] = p;
   home_copies_[at(expert)] += at_home(expert, p) ? 1 : 0;
   rank_load_[at(p)] += share(expert);
+  ++edition_[at(p)];
 }
 
 void Assignment::unseat(std::int32_t slot) {
@@ -101,7 +103,10 @@ void Assignment::unseat(std::int32_t slot) {
 void Assignment::share_among(std::int32_t expert, std::int32_t copies) {
   const double before = share(expert), after = share(expert, copies);
   share_[at(expert)] = after;
-  for (std::int32_t p : ranks_of(expert)) rank_load_[at(p)] += after - before;
+  for (std::int32_t p : ranks_of(expert)) {
+    rank_load_[at(p)] += after - before;
+    ++edition_[at(p)];
+  }
 }
 
 }  // namespace waybill

@@ -37,6 +37,8 @@ class Assignment {
   // Time of a rank under `load`; the slowest rank's time is the balance ratio, as the mean is 1.
   double time(std::int32_t rank, double load) const { return load * pace_[at(rank)]; }
   double time(std::int32_t rank) const { return time(rank, rank_load(rank)); }
+  // Rises whenever a rank's experts or their loads change; never 0.
+  std::uint32_t edition(std::int32_t rank) const { return edition_[at(rank)]; }
   std::int32_t slowest() const;  // the lowest among equals
   std::int32_t fastest() const;
   double ratio() const { return time(slowest()); }
@@ -63,6 +65,7 @@ class Assignment {
   std::vector<std::int32_t> copies_, home_copies_;  // [E]; in the home node
   std::vector<double> share_;                       // [E]
   std::vector<double> rank_load_, pace_;            // [P]; pace: 1 / speed
+  std::vector<std::uint32_t> edition_;              // [P]
   std::vector<char> holds_;                         // [P, E]
   std::vector<std::int32_t> ranks_of_;              // [E, P], the first copies(e) of each row
 };

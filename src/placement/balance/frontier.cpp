@@ -81,15 +81,11 @@ std::vector<Candidate> frontier(const LayerProblem& problem, const SlotLists& st
   const InForce held(problem, in_force);
   Assignment now(problem, slots_of(start));
   std::vector<Candidate> reached{held.candidate(now)};
-  std::int64_t left = kSearchCandidates;
-  while (left > 0) {
-    const SearchWork work =
-        lower_slowest(now, {.goal = kEvenEnough, .candidates = left, .moves = 1});
-    if (work.moves == 0) break;
-    left -= work.candidates;
+  const SearchLimits limits{.goal = kEvenEnough, .candidates = kSearchCandidates};
+  lower_slowest(now, limits, [&] {
     // A move off one of several equally slow ranks doesn't lower the ratio yet.
     if (now.ratio() < reached.back().ratio) reached.push_back(held.candidate(now));
-  }
+  });
   return reached;
 }
 

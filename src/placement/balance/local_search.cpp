@@ -1,7 +1,9 @@
 #include "placement/balance/local_search.h"
 
 #include <algorithm>
-#include <cmath>
+#include <span>
+
+#include "placement/balance/picks.h"
 
 namespace waybill {
 namespace {
@@ -9,74 +11,59 @@ namespace {
 // Smallest relative gain that counts, well above rounding.
 constexpr double kGain = 1e-9;
 
-// One or two slots of a rank and the load of their copies.
-struct Pick {
-  double load;
-  std::int32_t first, second;  // second: -1 for one slot
-};
-
 class Search {
  public:
-  explicit Search(Assignment& assignment) : now_(assignment), problem_(assignment.problem()) {}
+  explicit Search(Assignment& assignment)
+      : now_(assignment),
+        problem_(assignment.problem()),
+        singles_(assignment, 1),
+        pairs_(assignment, 2) {}
 
   // One move away from the slowest rank; false when there is none.
   bool step(std::int32_t slowest) {
     slowest_ = slowest;
     best_ = now_.time(slowest_) * (1 - kGain);
-    return exchange(&Search::single_slots) || replace() || exchange(&Search::pairs_of_slots);
+    return exchange(singles_) || exchange(pairs_) || replace();
   }
   std::int64_t candidates() const { return candidates_; }
 
  private:
-  using Picks = std::vector<Pick>;
   static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
-  void single_slots(std::int32_t rank, Picks& picks) const {
-    picks.clear();
-    for (std::int32_t q = problem_.first_slot(rank); q < problem_.slot_end[at(rank)]; ++q) {
-      picks.push_back({now_.share(now_.expert(q)), q, -1});
-    }
-  }
-  void pairs_of_slots(std::int32_t rank, Picks& picks) const {
-    picks.clear();
-    for (std::int32_t q = problem_.first_slot(rank); q < problem_.slot_end[at(rank)]; ++q) {
-      for (std::int32_t r = problem_.first_slot(rank); r < q; ++r) {
-        picks.push_back({now_.share(now_.expert(q)) + now_.share(now_.expert(r)), q, r});
-      }
-    }
-  }
-
-  // The exchange of slots with another rank that leaves the slower of the two fastest.
-  bool exchange(void (Search::*picks_of)(std::int32_t, Picks&) const) {
-    Pick give{0, -1, -1}, get{0, -1, -1};
-    (this->*picks_of)(slowest_, own_);
-    const auto consider = [&](std::int32_t partner) {
-      if (partner == slowest_ || even_with(partner) >= best_) return;
-      (this->*picks_of)(partner, other_);
-      candidates_ += static_cast<std::int64_t>(own_.size() * other_.size());
-      Window window = window_with(partner);
-      for (const Pick& mine : own_) {
-        for (const Pick& theirs : other_) {
-          // Outside the window the slower of the two ranks stays at best_ or above.
-          if (std::abs(mine.load - theirs.load - window.centre) >= window.reach) continue;
-          if (!can_exchange(mine, theirs)) continue;
-          best_ = slower_of_two(partner, mine.load - theirs.load);
-          window = window_with(partner);
-          give = mine;
-          get = theirs;
-        }
-      }
-    };
+  // The exchange of picks with another rank that leaves the slower of the two fastest.
+  bool exchange(Picks& picks) {
+    give_ = get_ = {0, -1, -1};
     // The fastest rank first: a good exchange with it rules out most others.
     const std::int32_t fastest = now_.fastest();
-    consider(fastest);
+    consider(fastest, picks);
     for (std::int32_t p = 0; p < problem_.ranks(); ++p) {
-      if (p != fastest) consider(p);
+      if (p != fastest) consider(p, picks);
     }
-    if (give.first < 0) return false;
-    now_.swap(give.first, get.first);
-    if (give.second >= 0) now_.swap(give.second, get.second);
+    if (give_.first < 0) return false;
+    now_.swap(give_.first, get_.first);
+    if (give_.second >= 0) now_.swap(give_.second, get_.second);
     return true;
+  }
+  void consider(std::int32_t partner, Picks& picks) {
+    if (partner == slowest_ || even_with(partner) >= best_) return;
+    const std::span<const Pick> own = picks.of(slowest_), other = picks.of(partner);
+    candidates_ += static_cast<std::int64_t>(own.size() + other.size());
+    Window window = window_with(partner);
+    std::size_t low = 0;  // the first of theirs that may be small enough for mine
+    for (const Pick& mine : own) {
+      while (low < other.size() && mine.load - other[low].load >= window.most) ++low;
+      for (std::size_t i = low; i < other.size(); ++i) {
+        const double moved = mine.load - other[i].load;
+        if (moved <= window.least) break;
+        ++candidates_;
+        const double after = slower_of_two(partner, moved);
+        if (after >= best_ || !can_exchange(mine, other[i])) continue;
+        best_ = after;
+        window = window_with(partner);
+        give_ = mine;
+        get_ = other[i];
+      }
+    }
   }
   bool can_exchange(const Pick& mine, const Pick& theirs) const {
     return now_.can_swap(mine.first, theirs.first) &&
@@ -91,20 +78,20 @@ class Search {
     return std::max(now_.time(slowest_, now_.rank_load(slowest_) - moved),
                     now_.time(partner, now_.rank_load(partner) + moved));
   }
-  // The loads whose move to the partner leaves both ranks faster than best_.
+  // Between these, load that moves to the partner leaves both ranks faster than best_.
   struct Window {
-    double centre, reach;
+    double least, most;
   };
   Window window_with(std::int32_t partner) const {
-    const double least = now_.rank_load(slowest_) - best_ * problem_.speed[at(slowest_)];
-    const double most = best_ * problem_.speed[at(partner)] - now_.rank_load(partner);
-    return {(least + most) / 2, (most - least) / 2};
+    return {now_.rank_load(slowest_) - best_ * problem_.speed[at(slowest_)],
+            best_ * problem_.speed[at(partner)] - now_.rank_load(partner)};
   }
 
   // The replacement of one copy that leaves the slowest of the ranks that it touches fastest.
   bool replace() {
     std::int32_t best_slot = -1, best_expert = -1;
     const auto consider = [&](std::int32_t slot, std::int32_t expert) {
+      ++candidates_;
       if (!now_.can_replace(slot, expert)) return;
       const double after = after_replacing(slot, expert);
       if (after >= best_) return;
@@ -128,7 +115,6 @@ class Search {
   }
   // Stops early, with best_ or more, when the replacement is no better than that.
   double after_replacing(std::int32_t slot, std::int32_t expert) {
-    ++candidates_;
     const std::int32_t rank = now_.rank(slot), leaving = now_.expert(slot);
     const double gained = now_.share(expert, now_.copies(expert) + 1);
     const double fall = now_.share(expert) - gained;
@@ -152,20 +138,21 @@ class Search {
   std::int32_t slowest_ = 0;
   double best_ = 0;  // time to beat
   std::int64_t candidates_ = 0;
-  Picks own_, other_;
+  Picks singles_, pairs_;
+  Pick give_{}, get_{};
 };
 
 }  // namespace
 
-SearchWork lower_slowest(Assignment& assignment, const SearchLimits& limits) {
+std::int64_t lower_slowest(Assignment& assignment, const SearchLimits& limits,
+                           const std::function<void()>& after_move) {
   Search search(assignment);
-  std::int64_t moves = 0;
-  while (moves < limits.moves && search.candidates() < limits.candidates) {
+  while (search.candidates() < limits.candidates) {
     const std::int32_t slowest = assignment.slowest();
     if (assignment.time(slowest) <= limits.goal || !search.step(slowest)) break;
-    ++moves;
+    if (after_move) after_move();
   }
-  return {search.candidates(), moves};
+  return search.candidates();
 }
 
 }  // namespace waybill

@@ -26,7 +26,7 @@ std::vector<std::int32_t> solve_layer(const LayerProblem& problem) {
   std::int64_t left = kSearchCandidates;
   const Assignment* best = nullptr;
   for (Assignment& start : starts) {
-    left -= lower_slowest(start, {.goal = kEvenEnough, .candidates = left}).candidates;
+    left -= lower_slowest(start, {.goal = kEvenEnough, .candidates = left});
     if (best == nullptr || start.ratio() < best->ratio()) best = &start;
     if (left <= 0 || best->ratio() <= kEvenEnough) break;
   }

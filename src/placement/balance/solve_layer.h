@@ -11,7 +11,7 @@ namespace waybill {
 // A balance ratio this near to 1 is as good as even: demand moves more between two steps.
 inline constexpr double kEvenEnough = 1 + 1e-4;
 // Candidate moves that one layer's search may look at.
-inline constexpr std::int64_t kSearchCandidates = 100'000;
+inline constexpr std::int64_t kSearchCandidates = 25'000;
 
 // Experts by slot [slots] with a small largest rank time: apportions copies in several ways, packs
 // each, and searches on from the packings in order of promise. Deterministic.
