@@ -44,6 +44,7 @@ class Lease {
   struct State;
   Lease(std::shared_ptr<State> registry, std::shared_ptr<const Generation> generation);
   void require_held(Code code_when_released) const;
+  void give_back() noexcept;
   std::shared_ptr<State> registry_;
   std::shared_ptr<const Generation> generation_;
 };

@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;
 
 std::vector<Slot> slots_of(const Placement& placement) {
   std::vector<Slot> slots;
+  slots.reserve(static_cast<std::size_t>(placement.slots()));
   for (std::int32_t q = 0; q < placement.slots(); ++q) slots.push_back(placement.slot(SlotId{q}));
   return slots;
 }

@@ -80,15 +80,20 @@ Lease::Lease(Lease&&) noexcept = default;
 
 Lease& Lease::operator=(Lease&& other) noexcept {
   if (this != &other) {
-    if (generation_ != nullptr) release();
+    give_back();
     registry_ = std::move(other.registry_);
     generation_ = std::move(other.generation_);
   }
   return *this;
 }
 
-Lease::~Lease() {
-  if (generation_ != nullptr) release();
+Lease::~Lease() { give_back(); }
+
+void Lease::give_back() noexcept {
+  if (generation_ == nullptr) return;
+  std::lock_guard lock(registry_->mutex);
+  --registry_->find(generation_->version)->references;
+  generation_.reset();
 }
 
 // A lease that gave its generation back still knows its registry; one that never had any doesn't.
@@ -117,9 +122,7 @@ void Lease::require(const PlacementVersion& version) const {
 
 void Lease::release() {
   require_held(Code::HandleReleasedTwice);
-  std::lock_guard lock(registry_->mutex);
-  --registry_->find(generation_->version)->references;
-  generation_.reset();
+  give_back();
 }
 
 void Lease::release_after(const Event& event) {

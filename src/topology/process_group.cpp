@@ -52,6 +52,7 @@ ProcessGroup ProcessGroup::identity(std::int32_t ranks) {
     throw Error(Code::InvalidValue).at("field", "ranks").expected("at least 1").found(ranks);
   }
   std::vector<Rank> order;
+  order.reserve(static_cast<std::size_t>(ranks));
   for (std::int32_t rank = 0; rank < ranks; ++rank) order.emplace_back(rank);
   return {ProcessGroupId("ep-group-0"), GroupEpoch{0}, std::move(order)};
 }

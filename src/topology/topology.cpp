@@ -14,6 +14,7 @@ namespace {
 
 std::vector<std::string> numbered_nodes(std::int32_t nodes) {
   std::vector<std::string> names;
+  names.reserve(static_cast<std::size_t>(nodes));
   for (std::int32_t n = 0; n < nodes; ++n) names.push_back(fmt::format("node-{}", n));
   return names;
 }
@@ -78,6 +79,7 @@ Topology Topology::uniform(std::int32_t ranks, std::int32_t nodes) {
         .found(nodes);
   }
   std::vector<NodeId> node_of;
+  node_of.reserve(static_cast<std::size_t>(ranks));
   for (std::int32_t rank = 0; rank < ranks; ++rank) node_of.emplace_back(rank / (ranks / nodes));
   return of(std::move(node_of));
 }
