@@ -21,6 +21,10 @@ struct Device {
 
 std::string name(Device device);  // "cpu", "cuda:0"
 
+// Devices of that kind which can be used now: 1 for cpu, 0 for cuda in a build or on a machine
+// without it.
+std::int32_t device_count(DeviceKind kind);
+
 // A point in a stream. Copies refer to the same point. A default event has already happened.
 class Event {
  public:
@@ -46,9 +50,15 @@ class Stream {
   static Stream cpu_inline();
   // Runs submissions in order on one worker thread of its own.
   static Stream cpu_worker();
+  // A queue of its own on `device`: a worker thread's or a new CUDA stream. DeviceUnavailable when
+  // the device can't be used.
+  static Stream on(Device device);
+  // The owner's cudaStream_t, used in place; it must outlive the Stream.
+  static Stream borrow(Device device, void* native);
 
   Device device() const;
-  // Host work, run in stream order. On a device stream it runs as a host function.
+  // Host work, run in stream order. On a device stream it runs as a host function, which may not call
+  // the device; GraphCaptureNotSupported while the stream is captured.
   void submit(std::function<void()> work) const;
   Event record() const;
   // Work submitted after this call runs after `event`; the caller doesn't block on a worker or

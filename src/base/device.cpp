@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/device_backend.h"
 #include "base/stream_state.h"
 
 namespace waybill {
@@ -122,6 +123,10 @@ std::string name(Device device) {
   return device.kind == DeviceKind::cpu ? "cpu" : fmt::format("cuda:{}", device.index);
 }
 
+std::int32_t device_count(DeviceKind kind) {
+  return kind == DeviceKind::cpu ? 1 : cuda_backend().devices();
+}
+
 bool Event::ready() const { return state_ == nullptr || state_->ready(); }
 void Event::wait() const {
   if (state_ != nullptr) state_->wait();
@@ -129,6 +134,13 @@ void Event::wait() const {
 
 Stream Stream::cpu_inline() { return Stream(std::make_shared<InlineStream>()); }
 Stream Stream::cpu_worker() { return Stream(std::make_shared<WorkerStream>()); }
+
+Stream Stream::on(Device device) {
+  return device.kind == DeviceKind::cpu ? cpu_worker() : cuda_backend().make_stream(device);
+}
+Stream Stream::borrow(Device device, void* native) {
+  return cuda_backend().borrow_stream(device, native);
+}
 
 Device Stream::device() const { return state_->device(); }
 void Stream::submit(std::function<void()> work) const { state_->submit(std::move(work)); }

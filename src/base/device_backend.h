@@ -17,9 +17,10 @@ class DeviceBackend {
   virtual void* reserve(Device device, std::size_t bytes) = 0;
   virtual void release(Device device, void* block) noexcept = 0;
   virtual Stream make_stream(Device device) = 0;
+  virtual Stream borrow_stream(Device device, void* native) = 0;
 };
 
-// src/base/cuda/backend.cu when CUDA is built, src/base/no_cuda.cpp otherwise.
+// src/base/cuda/backend.cpp when CUDA is built, src/base/no_cuda.cpp otherwise.
 DeviceBackend& cuda_backend();
 
 }  // namespace waybill

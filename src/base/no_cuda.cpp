@@ -11,6 +11,7 @@ class NoCuda final : public DeviceBackend {
   void* reserve(Device device, std::size_t) override { throw refused(device); }
   void release(Device, void*) noexcept override {}
   Stream make_stream(Device device) override { throw refused(device); }
+  Stream borrow_stream(Device device, void*) override { throw refused(device); }
 
  private:
   static Error refused(Device device) {

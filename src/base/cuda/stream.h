@@ -1,0 +1,15 @@
+// CUDA streams and events behind Stream and Event.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "waybill/device.h"
+
+namespace waybill {
+
+// A new non-blocking stream on `device`.
+Stream make_cuda_stream(Device device);
+// The owner's stream, used in place.
+Stream borrow_cuda_stream(Device device, cudaStream_t native);
+
+}  // namespace waybill
