@@ -23,8 +23,9 @@ struct Buffers {
 Buffers buffers(const DeviceLayerOptions& options, std::int32_t topk,
                 const DeviceExperts& experts) {
   const auto rows = static_cast<std::size_t>(options.max_tokens) * static_cast<std::size_t>(topk);
-  return {.inner = rows * static_cast<std::size_t>(padded(experts.ff())) * 2,
-          .rows = rows * static_cast<std::size_t>(experts.hidden()) * size_of(options.return_dtype)};
+  return {
+      .inner = rows * static_cast<std::size_t>(padded(experts.ff())) * 2,
+      .rows = rows * static_cast<std::size_t>(experts.hidden()) * size_of(options.return_dtype)};
 }
 
 void require_dtype(DType dtype, const char* tensor, bool allow_f32) {
@@ -52,8 +53,8 @@ std::size_t DeviceLayer::workspace_bytes(const DeviceLayerOptions& options,
                                          const DevicePlanTables& tables,
                                          const DeviceExperts& experts) {
   const Buffers bytes = buffers(options, tables.view().topk, experts);
-  return DevicePlan::workspace_bytes(tables, options.max_tokens) +
-         Workspace::padded(bytes.inner) + Workspace::padded(bytes.rows);
+  return DevicePlan::workspace_bytes(tables, options.max_tokens) + Workspace::padded(bytes.inner) +
+         Workspace::padded(bytes.rows);
 }
 
 DeviceLayer::DeviceLayer(const DeviceLayerOptions& options, const DevicePlanTables& tables,
@@ -70,9 +71,7 @@ DeviceLayer::DeviceLayer(const DeviceLayerOptions& options, const DevicePlanTabl
         .note("one rank owns every slot");
   }
   if (experts.hidden() % kElementsPerCopy != 0) {
-    throw Error(Code::InvalidValue)
-        .at("hidden", experts.hidden())
-        .expected("a multiple of 8");
+    throw Error(Code::InvalidValue).at("hidden", experts.hidden()).expected("a multiple of 8");
   }
   require_dtype(options.return_dtype, "returned rows", true);
   const Buffers bytes = buffers(options, tables.view().topk, experts);

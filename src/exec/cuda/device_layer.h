@@ -17,7 +17,7 @@ namespace waybill {
 
 struct DeviceLayerOptions {
   std::int32_t max_tokens = 0;
-  Activation activation;
+  Activation activation{};
   DType return_dtype = DType::bf16;  // expert rows are rounded to it: bf16 or f32
 };
 
@@ -26,18 +26,19 @@ struct DeviceStep {
   std::int32_t tokens = 0;
   const std::int32_t* experts = nullptr;  // [T, k] logical ids or dropped_route
   const float* gates = nullptr;           // [T, k]
-  const std::int32_t* real_tokens = nullptr;  // tokens from *real_tokens on are padding; may be null
-  TensorView hidden;                      // [T, d] bf16, rows 16-byte aligned
-  TensorView output;                      // [T, d] bf16 or f32, contiguous
-  const float* shared = nullptr;          // [T, d] rows of the shared expert, added last; may be null
+  const std::int32_t* real_tokens =
+      nullptr;                    // tokens from *real_tokens on are padding; may be null
+  TensorView hidden;              // [T, d] bf16, rows 16-byte aligned
+  TensorView output;              // [T, d] bf16 or f32, contiguous
+  const float* shared = nullptr;  // [T, d] rows of the shared expert, added last; may be null
 };
 
 // Not thread-safe; one stream of steps.
 class DeviceLayer {
  public:
-  // `tables` and `experts` must outlive the layer; slots of `experts` stand in send key order, which
-  // on one rank is local slot order. DescriptorSlotMismatch when their numbers differ, InvalidValue
-  // when the hidden size isn't a multiple of 8.
+  // `tables` and `experts` must outlive the layer; slots of `experts` stand in send key order,
+  // which on one rank is local slot order. DescriptorSlotMismatch when their numbers differ,
+  // InvalidValue when the hidden size isn't a multiple of 8.
   DeviceLayer(const DeviceLayerOptions& options, const DevicePlanTables& tables,
               const DeviceExperts& experts);
 

@@ -21,17 +21,17 @@ struct Permute {
 void launch_permute(const Permute& permute, cudaStream_t stream);
 
 // output[t] = Σ_j gates[t, j] * rows[position(t, j)] as one chain of fma in route-slot order in
-// FP32, then shared[t], rounded once. A token without accepted routes is 0 (plus shared). A non-zero
-// plan status makes every output row 0.
+// FP32, then shared[t], rounded once. A token without accepted routes is 0 (plus shared). A
+// non-zero plan status makes every output row 0.
 struct Combine {
   PlanView plan;
-  const void* rows;      // [rows, hidden], bf16 or f32
+  const void* rows;  // [rows, hidden], bf16 or f32
   DType row_dtype;
-  const float* gates;    // [T, k]
-  const float* shared;   // [T, hidden] or null
-  void* output;          // [T, hidden], bf16 or f32
+  const float* gates;   // [T, k]
+  const float* shared;  // [T, hidden] or null
+  void* output;         // [T, hidden], bf16 or f32
   DType output_dtype;
-  std::int32_t hidden;   // a multiple of 8
+  std::int32_t hidden;  // a multiple of 8
 };
 void launch_combine(const Combine& combine, cudaStream_t stream);
 
