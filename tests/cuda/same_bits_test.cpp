@@ -1,0 +1,124 @@
+// A row's bits depend on that row and its experts alone.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/layer_case.h"
+#include "waybill/digest.h"
+
+namespace waybill {
+namespace {
+
+using testing::LayerCase;
+using testing::LayerShape;
+using testing::StepInput;
+
+const LayerShape kShape{.hidden = 256, .ff = 200, .experts = 16, .topk = 4};
+
+std::string sha256(std::span<const float> rows) { return sha256_hex(std::as_bytes(rows)); }
+
+// Tokens [first, first + tokens) of a step as a step of its own.
+StepInput part(const StepInput& in, std::size_t first, std::int32_t tokens) {
+  const std::size_t k = in.experts.size() / static_cast<std::size_t>(in.tokens);
+  const std::size_t d = in.hidden.size() / static_cast<std::size_t>(in.tokens);
+  const auto n = static_cast<std::size_t>(tokens);
+  const auto cut = [&](const auto& column, std::size_t width) {
+    const auto at = column.begin() + static_cast<std::ptrdiff_t>(first * width);
+    return std::vector(at, at + static_cast<std::ptrdiff_t>(n * width));
+  };
+  return {tokens, cut(in.experts, k), cut(in.gates, k), cut(in.hidden, d)};
+}
+
+TEST(SameBits, ARowAloneEqualsItselfAmongOthersUnderEveryTile) {
+  LayerCase layer(kShape, 2000, 1);
+  const StepInput all = layer.random_input(2000);
+  const std::vector<float> expected = layer.run(all);
+  const std::size_t d = layer.hidden();
+  for (const std::int32_t tokens : {1, 7, 30, 100, 600}) {
+    for (const std::size_t first : {std::size_t{0}, std::size_t{1234}}) {
+      const std::vector<float> found = layer.run(part(all, first, tokens));
+      EXPECT_EQ(sha256(found), sha256(std::span(expected).subspan(first * d, found.size())))
+          << tokens << " tokens from " << first;
+    }
+  }
+}
+
+TEST(SameBits, NotANumberAndInfinityStayInTheirRow) {
+  LayerCase layer(kShape, 64, 2);
+  StepInput in = layer.random_input(64);
+  const std::vector<float> expected = layer.run(in);
+  const std::size_t d = layer.hidden();
+  in.hidden[5 * d + 3] = __nv_bfloat16(std::numeric_limits<float>::quiet_NaN());
+  in.hidden[40 * d] = __nv_bfloat16(std::numeric_limits<float>::infinity());
+  const std::vector<float> found = layer.run(in);
+  layer.layer().check(layer.stream());
+  for (std::size_t t = 0; t < 64; ++t) {
+    const auto row = std::span(found).subspan(t * d, d);
+    if (t == 5) {
+      for (const float x : row) EXPECT_TRUE(std::isnan(x));
+    } else if (t != 40) {
+      EXPECT_EQ(sha256(row), sha256(std::span(expected).subspan(t * d, d))) << "token " << t;
+    }
+  }
+}
+
+TEST(SameBits, AGraphReplayedWithChangedRoutingEqualsEagerSteps) {
+  LayerCase layer(kShape, 48, 3);
+  const StepInput first = layer.random_input(48);
+  layer.upload(first);
+  const CapturedStep captured(layer.layer(), layer.step(48), layer.stream());
+  for (int replay = 0; replay < 4; ++replay) {
+    StepInput in = layer.random_input(48);
+    if (replay == 1) std::fill(in.experts.begin(), in.experts.end(), 3);
+    if (replay == 2) std::fill(in.experts.begin(), in.experts.begin() + 100, dropped_route);
+    const std::vector<float> expected = layer.run(in);
+    layer.upload(in);
+    captured.replay(layer.stream());
+    EXPECT_EQ(sha256(layer.output(48)), sha256(expected)) << "replay " << replay;
+  }
+}
+
+// The hash by the program's PTX instead of its machine code.
+std::string output_hash_of_ptx() {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(
+      popen(("CUDA_FORCE_PTX_JIT=1 " + program + " --hash").c_str(), "r"), pclose);
+  std::string text;
+  std::array<char, 256> buffer{};
+  while (std::fgets(buffer.data(), buffer.size(), pipe.get()) != nullptr) text += buffer.data();
+  return text.substr(0, text.find('\n'));
+}
+
+TEST(SameBits, ThePtxBuildEqualsTheSm90aBuild) {
+  EXPECT_EQ(output_hash_of_ptx(), testing::output_hash());
+}
+
+}  // namespace
+
+std::string testing::output_hash() {
+  Sha256 hash;
+  for (const LayerShape& shape : {kShape, LayerShape{.hidden = 72,
+                                          .ff = 52,
+                                          .experts = 6,
+                                          .topk = 2,
+                                          .activation = {.kind = ActivationKind::swiglu_clamped},
+                                          .biases = true}}) {
+    LayerCase layer(shape, 1500, 4);
+    for (const std::int32_t tokens : {1, 60, 1500}) {
+      const std::vector<float> rows = layer.run(layer.random_input(tokens));
+      hash.update(std::as_bytes(std::span(rows)));
+    }
+  }
+  return hash.finish_hex();
+}
+
+}  // namespace waybill
