@@ -1,0 +1,62 @@
+"""libwaybill_gpu.so over torch tensors, on torch's current stream."""
+import ctypes
+import os
+
+import torch
+
+_library = ctypes.CDLL(os.environ["WAYBILL_GPU_LIBRARY"])
+_library.waybill_gpu_error.restype = ctypes.c_char_p
+for _maker in (_library.waybill_gpu_plan, _library.waybill_gpu_layer):
+    _maker.restype = ctypes.c_void_p
+
+
+def _pointer(tensor):
+    return ctypes.c_void_p(tensor.data_ptr())
+
+
+def _stream():
+    return ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+
+
+def _checked(result):
+    if result is None or result == -1:
+        raise RuntimeError(_library.waybill_gpu_error().decode())
+    return result
+
+
+class Plan:
+    def __init__(self, experts, topk, max_tokens):
+        self._plan = ctypes.c_void_p(_checked(_library.waybill_gpu_plan(experts, topk, max_tokens)))
+
+    def __del__(self):
+        _library.waybill_gpu_free_plan(self._plan)
+
+    def build(self, ids):
+        _checked(_library.waybill_gpu_build(self._plan, ids.shape[0], _pointer(ids), _stream()))
+
+    def permute(self, hidden, send):
+        row_bytes = ctypes.c_long(hidden.shape[1] * hidden.element_size())
+        _checked(_library.waybill_gpu_permute(
+            self._plan, _pointer(hidden), _pointer(send), row_bytes, _stream()))
+
+    def combine(self, rows, gates, output):
+        _checked(_library.waybill_gpu_combine(
+            self._plan, _pointer(rows), _pointer(gates), _pointer(output), rows.shape[1], _stream()))
+
+
+class Layer:
+    def __init__(self, w1, w2, topk, max_tokens):
+        experts, hidden, ff = w2.shape
+        self._layer = ctypes.c_void_p(_checked(_library.waybill_gpu_layer(
+            experts, topk, max_tokens, hidden, ff, _pointer(w1), _pointer(w2))))
+
+    def __del__(self):
+        _library.waybill_gpu_free_layer(self._layer)
+
+    def forward(self, ids, gates, hidden, output):
+        _checked(_library.waybill_gpu_forward(
+            self._layer, ids.shape[0], _pointer(ids), _pointer(gates), _pointer(hidden),
+            _pointer(output), _stream()))
+
+    def check(self):
+        _checked(_library.waybill_gpu_check(self._layer, _stream()))
