@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <string_view>
 
 #include "waybill/error.h"
@@ -85,64 +86,90 @@ void check_memory(const Cluster& cluster, std::int32_t experts, std::int32_t lay
   }
 }
 
-[[noreturn]] void refuse_groups(std::string_view field, std::int32_t value, std::string_view of,
-                                std::int32_t whole, const std::string& nearest) {
+[[noreturn]] void refuse_groups(std::int32_t value, std::string_view of, std::int32_t whole,
+                                const std::string& nearest) {
   throw Error(Code::DivisibilityMismatch)
-      .at("field", field)
+      .at("field", "groups")
       .expected(fmt::format("groups that divide over the {} {}, nearest {}", whole, of, nearest))
       .found(fmt::format("{} groups", value));
+}
+
+// The node that can't hold the experts of its groups, if there is one.
+struct ShortNode {
+  std::int32_t node, slots, experts;
+};
+std::optional<ShortNode> short_node(std::int32_t experts, const LayerProblem& problem) {
+  std::vector<std::int32_t> room(at(problem.nodes), 0);
+  for (std::int32_t p = 0; p < problem.ranks(); ++p) {
+    room[at(problem.node[at(p)])] += problem.slots_on(p);
+  }
+  const auto least = std::ranges::min_element(room);
+  const std::int32_t at_home = experts / problem.nodes;
+  if (*least >= at_home) return std::nullopt;
+  return ShortNode{static_cast<std::int32_t>(least - room.begin()), *least, at_home};
+}
+
+// Under hard a node holds the experts of its groups and nothing else.
+void check_only_home(std::int32_t experts, const LayerProblem& problem) {
+  const std::int32_t at_home = experts / problem.nodes;
+  for (std::int32_t p = 0; p < problem.ranks(); ++p) {
+    if (problem.slots_on(p) <= at_home) continue;
+    throw Error(Code::InvalidValue)
+        .at("rank", p)
+        .at("field", "slots")
+        .expected(fmt::format("at most {}, the experts of a node", at_home))
+        .found(problem.slots_on(p));
+  }
+}
+
+// Why groups can't have home nodes, for a warning; empty where they can.
+std::string no_homes(std::int32_t experts, std::int32_t groups, const LayerProblem& problem) {
+  if (groups % problem.nodes != 0) {
+    return fmt::format("{} groups don't divide over {} nodes", groups, problem.nodes);
+  }
+  if (experts % groups != 0) {
+    return fmt::format("{} experts don't divide into {} groups", experts, groups);
+  }
+  if (const auto node = short_node(experts, problem)) {
+    return fmt::format("node {} has {} slots for the {} experts of its groups", node->node,
+                       node->slots, node->experts);
+  }
+  return {};
+}
+
+void require_homes(std::int32_t experts, std::int32_t groups, const LayerProblem& problem) {
+  const std::int32_t nodes = problem.nodes;
+  if (experts % groups != 0) {
+    refuse_groups(groups, "experts", experts, nearest_divisors(experts, groups));
+  }
+  if (groups % nodes != 0) {
+    const std::int32_t below = groups / nodes * nodes;
+    refuse_groups(
+        groups, "nodes", nodes,
+        below == 0 ? fmt::format("{}", nodes) : fmt::format("{} or {}", below, below + nodes));
+  }
+  if (const auto node = short_node(experts, problem)) {
+    throw Error(Code::ReplicaCardinalityZero)
+        .at("node", node->node)
+        .expected(fmt::format("a slot for each of its {} experts", node->experts))
+        .found(fmt::format("{} slots", node->slots));
+  }
 }
 
 // Whether homes are kept; automatic keeps them where the numbers allow it.
 bool keeps_homes(std::int32_t experts, const LayerProblem& problem, const BalanceOptions& options,
                  std::vector<std::string>& warnings) {
-  const std::int32_t groups = options.groups, nodes = problem.nodes;
-  want_positive("groups", groups);
-  if (options.locality == Locality::none || (nodes == 1 && groups == 1)) return false;
-  if (options.locality == Locality::automatic && groups == 1) return false;
-  const bool over_nodes = groups % nodes == 0, over_experts = experts % groups == 0;
-  if (over_nodes && over_experts) return nodes > 1;
-  if (options.locality == Locality::automatic) {
-    warnings.push_back(
-        over_nodes ? fmt::format("{} experts don't divide into {} groups: groups are ignored, "
-                                 "copies go to any node",
-                                 experts, groups)
-                   : fmt::format("{} groups don't divide over {} nodes: groups are ignored, copies "
-                                 "go to any node",
-                                 groups, nodes));
-    return false;
+  want_positive("groups", options.groups);
+  if (options.locality == Locality::none) return false;
+  if (options.locality != Locality::automatic) {
+    require_homes(experts, options.groups, problem);
+    return problem.nodes > 1;
   }
-  if (!over_experts) {
-    refuse_groups("groups", groups, "experts", experts, nearest_divisors(experts, groups));
-  }
-  const std::int32_t below = groups / nodes * nodes;
-  refuse_groups(
-      "groups", groups, "nodes", nodes,
-      below == 0 ? fmt::format("{}", nodes) : fmt::format("{} or {}", below, below + nodes));
-}
-
-// Homes need room: each node holds the experts of its groups, and under hard nothing else.
-void check_room(std::int32_t experts, const LayerProblem& problem) {
-  std::vector<std::int32_t> room(at(problem.nodes), 0);
-  for (std::int32_t p = 0; p < problem.ranks(); ++p)
-    room[at(problem.node[at(p)])] += problem.slots_on(p);
-  const std::int32_t at_home = experts / problem.nodes;
-  for (std::int32_t p = 0; p < problem.ranks(); ++p) {
-    const std::int32_t node = problem.node[at(p)];
-    if (room[at(node)] < at_home) {
-      throw Error(Code::ReplicaCardinalityZero)
-          .at("node", node)
-          .expected(fmt::format("a slot for each of its {} experts", at_home))
-          .found(fmt::format("{} slots", room[at(node)]));
-    }
-    if (problem.only_home && problem.slots_on(p) > at_home) {
-      throw Error(Code::InvalidValue)
-          .at("rank", p)
-          .at("field", "slots")
-          .expected(fmt::format("at most {}, the experts of a node", at_home))
-          .found(problem.slots_on(p));
-    }
-  }
+  if (options.groups == 1) return false;
+  const std::string why_not = no_homes(experts, options.groups, problem);
+  if (why_not.empty()) return problem.nodes > 1;
+  warnings.push_back(why_not + ": groups are ignored, copies go to any node");
+  return false;
 }
 
 // Numbers the nodes that have ranks with slots 0, 1, ….
@@ -238,7 +265,7 @@ ProblemFrame frame(std::int32_t experts, std::int32_t layers, const Cluster& clu
   number_nodes(problem);
   problem.keep_home = keeps_homes(experts, problem, options, made.warnings);
   problem.only_home = problem.keep_home && options.locality == Locality::hard;
-  if (problem.keep_home) check_room(experts, problem);
+  if (problem.only_home) check_only_home(experts, problem);
   return made;
 }
 

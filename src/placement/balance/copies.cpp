@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <span>
 
+#include "placement/balance/room.h"
 #include "placement/balance/winner_tree.h"
 
 namespace waybill {
@@ -22,33 +22,6 @@ double damped(double load, Halvings halvings) {
   for (Halvings i = 0; i < halvings; ++i) power = std::sqrt(floor * power);
   return power;
 }
-
-// Gale-Ryser: copies c fit ranks with n slots, at most one of an expert on a rank, when for every j
-// the copies past an expert's j-th, summed, are no more than all but the j largest ranks hold.
-class Room {
- public:
-  explicit Room(std::vector<std::int32_t> slots) : left_(slots.size()) {
-    std::ranges::sort(slots, std::greater<>());
-    std::int32_t behind = 0;
-    for (std::size_t j = slots.size(); j-- > 0;) {
-      left_[j] = behind;
-      behind += slots[j];
-    }
-  }
-  // Whether an expert with `copies` may have one more.
-  bool admits(std::int32_t copies) const {
-    return std::ranges::all_of(first(copies), [](std::int32_t left) { return left > 0; });
-  }
-  void take(std::int32_t copies) {
-    for (std::int32_t j = 0; j < copies; ++j) --left_[static_cast<std::size_t>(j)];
-  }
-
- private:
-  std::span<const std::int32_t> first(std::int32_t n) const {
-    return std::span(left_).first(static_cast<std::size_t>(n));
-  }
-  std::vector<std::int32_t> left_;  // [j - 1] copies past the j-th that still fit
-};
 
 // Divides the slots of `ranks` among `experts`.
 void apportion(const LayerProblem& problem, Halvings halvings,

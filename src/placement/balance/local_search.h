@@ -15,10 +15,10 @@ struct SearchLimits {
   std::int64_t candidates = std::numeric_limits<std::int64_t>::max();
 };
 
-// Repeats, until nothing helps: from the slowest rank, the swap of one slot, else the replacement
-// of one expert copy by another's, else the swap of two slots, after which the slowest of all
-// ranks whose load rose is fastest — and faster than the slowest was. Returns the candidates
-// looked at. Deterministic: among equals the first in the order of ranks and loads wins.
+// Repeats, until nothing helps: from the slowest rank, the swap of one slot, else of two slots,
+// else the replacement of one expert's copy by another's, after which the slowest of all ranks
+// whose load rose is fastest — and faster than the slowest was. Returns the candidates looked at.
+// Deterministic: among equals the first in the order of ranks and loads wins.
 std::int64_t lower_slowest(Assignment& assignment, const SearchLimits& limits,
                            const std::function<void()>& after_move = {});
 

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
+#include "placement/balance/room.h"
 #include "placement/balance/winner_tree.h"
-#include "waybill/error.h"
 
 namespace waybill {
 namespace {
@@ -20,12 +21,14 @@ class Packer {
         load_(problem.slot_end.size(), 0),
         holds_(problem.slot_end.size() * problem.load.size(), 0) {}
 
-  std::vector<std::int32_t> pack() {
+  std::optional<std::vector<std::int32_t>> pack() {
     const auto by_node = copies_by_node();
     for (std::int32_t n = 0; n < static_cast<std::int32_t>(by_node.size()); ++n) {
       pack_node(n, by_node[at(n)]);
     }
-    for (std::int32_t e : left_over_) make_room(e);
+    for (std::int32_t e : left_over_) {
+      if (!make_room(e)) return std::nullopt;
+    }
     std::vector<std::int32_t> slots;
     for (const auto& experts : on_) slots.insert(slots.end(), experts.begin(), experts.end());
     return slots;
@@ -67,54 +70,62 @@ class Packer {
         by_node[0].insert(by_node[0].end(), at(copies_[at(e)]), e);
       return by_node;
     }
-    std::vector<double> load(by_node.size(), 0), speed(by_node.size(), 0);
-    std::vector<std::int32_t> room(by_node.size(), 0), ranks(by_node.size(), 0);
-    for (std::int32_t p = 0; p < problem_.ranks(); ++p) {
-      const std::size_t n = at(problem_.node[at(p)]);
-      speed[n] += problem_.speed[at(p)];
-      room[n] += problem_.slots_on(p);
-      ++ranks[n];
-    }
+    std::vector<NodeState> nodes = empty_nodes();
     for (std::int32_t e = 0; e < problem_.experts(); ++e) {
-      load[at(problem_.home[at(e)])] += share(e);
-      --room[at(problem_.home[at(e)])];
+      NodeState& home = nodes[at(problem_.home[at(e)])];
+      home.load += share(e);
+      --home.slots;
     }
-    std::vector<std::int32_t> here(by_node.size());
     for (std::int32_t e : heaviest_first()) {
-      std::ranges::fill(here, 0);
-      here[at(problem_.home[at(e)])] = 1;
+      for (NodeState& node : nodes) node.here = 0;
+      nodes[at(problem_.home[at(e)])].here = 1;
       for (std::int32_t copy = 1; copy < copies_[at(e)]; ++copy) {
-        const std::size_t n = lightest_node(e, load, speed, room, here, ranks);
-        ++here[n];
-        --room[n];
-        load[n] += share(e);
+        NodeState& node = node_for(e, nodes);
+        if (node.room.admits(node.here)) node.room.take(node.here);
+        ++node.here;
+        --node.slots;
+        node.load += share(e);
       }
       for (std::size_t n = 0; n < by_node.size(); ++n) {
-        by_node[n].insert(by_node[n].end(), at(here[n]), e);
+        by_node[n].insert(by_node[n].end(), at(nodes[n].here), e);
       }
     }
     return by_node;
   }
 
-  // Node for a copy that need not stay at home: one with room, if possible with a rank that has no
-  // copy yet.
-  std::size_t lightest_node(std::int32_t expert, std::span<const double> load,
-                            std::span<const double> speed, std::span<const std::int32_t> room,
-                            std::span<const std::int32_t> here,
-                            std::span<const std::int32_t> ranks) const {
-    if (problem_.only_home) return at(problem_.home[at(expert)]);
-    std::size_t best = load.size();
-    for (std::size_t n = 0; n < load.size(); ++n) {
-      if (room[n] <= 0) continue;
-      const bool free = here[n] < ranks[n];
-      if (best < load.size()) {
-        const bool best_free = here[best] < ranks[best];
-        if (best_free && !free) continue;
-        if (best_free == free && load[n] / speed[n] >= load[best] / speed[best]) continue;
+  struct NodeState {
+    Room room;
+    double load = 0, speed = 0;
+    std::int32_t slots = 0;  // free ones
+    std::int32_t here = 0;   // copies of the expert in hand
+  };
+  std::vector<NodeState> empty_nodes() const {
+    std::vector<NodeState> nodes;
+    for (std::int32_t n = 0; n < problem_.nodes; ++n) {
+      std::vector<std::int32_t> slots;
+      double speed = 0;
+      for (std::int32_t p = 0; p < problem_.ranks(); ++p) {
+        if (problem_.node[at(p)] != n) continue;
+        slots.push_back(problem_.slots_on(p));
+        speed += problem_.speed[at(p)];
       }
-      best = n;
+      const std::int32_t free = std::accumulate(slots.begin(), slots.end(), std::int32_t{0});
+      nodes.push_back({Room(std::move(slots)), 0, speed, free, 0});
     }
-    return best;
+    return nodes;
+  }
+  // The least loaded node with a slot for a copy that need not stay at home, if possible one whose
+  // ranks can seat it beside the expert's other copies.
+  NodeState& node_for(std::int32_t expert, std::vector<NodeState>& nodes) const {
+    if (problem_.only_home) return nodes[at(problem_.home[at(expert)])];
+    const auto lighter = [](const NodeState& a, const NodeState& b) {
+      const auto rank = [](const NodeState& node) {
+        return node.slots <= 0 ? 2 : node.room.admits(node.here) ? 0 : 1;
+      };
+      if (rank(a) != rank(b)) return rank(a) < rank(b);
+      return a.load / a.speed < b.load / b.speed;
+    };
+    return *std::ranges::min_element(nodes, lighter);
   }
 
   void pack_node(std::int32_t node, std::span<const std::int32_t> experts) {
@@ -156,7 +167,7 @@ class Packer {
 
   // Seats a copy for which every rank with room has the expert already, by the shortest chain of
   // moves: it takes a slot, whose expert takes another slot, … until a rank has room.
-  void make_room(std::int32_t expert) {
+  bool make_room(std::int32_t expert) {
     std::vector<Move> into(on_.size());  // by rank: the move that brings the search there
     std::vector<char> seen(on_.size(), 0);
     std::vector<std::int32_t> queue;
@@ -171,19 +182,17 @@ class Packer {
     }
     for (std::size_t i = 0; i < queue.size(); ++i) {
       const std::int32_t rank = queue[i];
-      if (has_room(rank)) return follow(into, rank);
+      if (has_room(rank)) {
+        follow(into, rank);
+        return true;
+      }
       for (std::int32_t e : on_[at(rank)]) {
         for (std::int32_t to = 0; to < problem_.ranks(); ++to) {
           if (may_move(e, rank, to)) reach(to, {rank, e});
         }
       }
     }
-    throw Error(Code::InvalidValue)
-        .at("expert", expert)
-        .expected(
-            "slots that hold one copy of each expert in its home node and no two copies of "
-            "an expert on a rank")
-        .found("no such placement");
+    return false;
   }
 
   // Plays a chain of moves from its last rank back.
@@ -226,8 +235,8 @@ class Packer {
 
 }  // namespace
 
-std::vector<std::int32_t> pack_copies(const LayerProblem& problem,
-                                      std::span<const std::int32_t> copies) {
+std::optional<std::vector<std::int32_t>> pack_copies(const LayerProblem& problem,
+                                                     std::span<const std::int32_t> copies) {
   return Packer(problem, copies).pack();
 }
 
