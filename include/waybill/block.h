@@ -45,6 +45,8 @@ struct BlockOptions {
 // One rank's end of one MoE block.
 class MoeBlock {
  public:
+  // InvalidValue for dedup where gates multiply the experts' input and a token has several: their
+  // rows differ, so one copy can't serve them all.
   MoeBlock(const Checkpoint& checkpoint, LayerId layer, const BlockOptions& options,
            ExpertStore& store, Communicator& comm, PlacementRegistry& registry,
            const Topology& topology, ThreadPool* pool = nullptr);

@@ -28,6 +28,7 @@ struct ModelConfig {
   std::int32_t shared_ff = 0;       // 0: no shared expert
   RouterSpec router;
   Activation activation;
+  bool scales_input = false;  // a gate multiplies its expert's input row, not the output (Llama 4)
 };
 
 // What the strict loader found. Listed tensors are those of MoE layers only.
@@ -56,6 +57,8 @@ class Checkpoint {
   Router router(LayerId layer) const;
   ExpertWeights expert(LayerId layer, ExpertId expert) const;
   std::optional<ExpertWeights> shared_expert(LayerId layer) const;
+  // Where the shared expert is gated: a router of one expert, whose gate multiplies its output.
+  std::optional<Router> shared_expert_router(LayerId layer) const;
 
   // Module path under which Hugging Face's library names the block: "model.layers.1.mlp".
   std::string block_name(LayerId layer) const;

@@ -13,7 +13,16 @@ namespace waybill {
 enum class RouterScore : std::uint8_t {
   softmax_then_topk,  // softmax over all experts, gates are the chosen probabilities
   topk_then_softmax,  // softmax over the chosen logits
-  sigmoid,            // element-wise; selection may add a bias that never enters the gate
+  sigmoid,            // element-wise
+  topk_then_sigmoid,  // sigmoid of the chosen logits (Llama 4)
+  sparsemixer,        // each choice is the largest logit left, its gate a softmax over those left
+                      // that come near it (Phi-3.5-MoE; arXiv 2409.12136, at inference)
+};
+
+// By what a group of experts is ranked: selection scores of its experts.
+enum class GroupScore : std::uint8_t {
+  two_best,  // their sum (DeepSeek-V3)
+  best,      // (DeepSeek-V2)
 };
 
 // A router as a row of facts; families fill it in.
@@ -25,8 +34,11 @@ struct RouterSpec {
   float renormalize_epsilon = 0;  // added to that sum
   float scale = 1.0F;             // multiplies the gates last
   std::int32_t groups = 1;        // experts form this many equal runs …
-  std::int32_t topk_groups = 1;  // … of which a token keeps this many, by the sum of each group's
-                                 // two best selection scores (DeepSeek-V3)
+  std::int32_t topk_groups = 1;   // … of which a token keeps this many, the best by …
+  GroupScore group_score = GroupScore::two_best;  // … this
+  float renormalize_floor = 0;                    // the sum is taken to be at least this
+  float jitter_epsilon = 0;  // sparsemixer: a logit x is near the largest m when
+                             // (m - x) / max(|x|, m) <= 2 * jitter_epsilon
 };
 
 // A router with its weights; owns nothing.
@@ -34,7 +46,7 @@ struct Router {
   RouterSpec spec;
   TensorView weight;          // [E, d], f32 or bf16 or f16
   TensorView bias;            // [E], optional: added to the logits
-  TensorView selection_bias;  // [E], optional: added to scores for selection only
+  TensorView selection_bias;  // [E], optional: added to scores for selection, never to a gate
 };
 
 // Result rows are in the order of selection: descending selection score, ties to the lower id.
@@ -44,11 +56,11 @@ struct RoutingResult {
   std::vector<float> gates;           // [T, k]
 };
 
-// Throws TopKExceedsExperts (k over the experts of the kept groups), InvalidValue, ShapeMismatch,
-// DtypeMismatch, DeviceUnavailable (fields named). One ascending FP32 chain per logit, so a row's
-// result doesn't depend on its neighbours. A NaN among a row's logits makes all its gates NaN,
-// which Routes refuses; its ids stay in range. `hidden`: [T, d] contiguous f32, bf16 or f16. All
-// tensors are host memory, at any alignment.
+// Throws TopKExceedsExperts (k over the experts of the kept groups), InvalidValue (also groups or a
+// selection bias with sparsemixer), ShapeMismatch, DtypeMismatch, DeviceUnavailable (fields named).
+// One ascending FP32 chain per logit, so a row's result doesn't depend on its neighbours. A NaN
+// among a row's logits makes all its gates NaN, which Routes refuses; its ids stay in range.
+// `hidden`: [T, d] contiguous f32, bf16 or f16. All tensors are host memory, at any alignment.
 RoutingResult route(const Router& router, const TensorView& hidden);
 
 }  // namespace waybill

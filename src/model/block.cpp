@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/narrow_float.h"
+#include "model/input_scaling.h"
 #include "waybill/error.h"
 
 namespace waybill {
@@ -13,11 +14,21 @@ namespace {
 LayerOptions layer_options(const Checkpoint& checkpoint, LayerId layer,
                            const BlockOptions& options) {
   const ModelConfig& config = checkpoint.config();
+  if (config.scales_input && config.topk > 1 && options.dedup) {
+    throw Error(Code::InvalidValue)
+        .at("field", "dedup")
+        .at("family", config.family)
+        .expected("off")
+        .found("on")
+        .note(
+            "the family's gates multiply the experts' input, so a token's experts read different "
+            "rows and one copy cannot serve them all");
+  }
   LayerOptions result;
   result.layer = layer;
   result.hidden = config.hidden;
   result.experts = config.experts;
-  result.topk = config.topk;
+  result.topk = config.scales_input ? 1 : config.topk;
   result.dtype = options.dtype;
   result.activation = config.activation;
   result.selector = options.selector;
@@ -30,19 +41,20 @@ LayerOptions layer_options(const Checkpoint& checkpoint, LayerId layer,
 
 struct MoeBlock::State {
   const Router router;
+  const bool scales_input;
   const Activation activation;
-  const std::int64_t hidden;
   const DType dtype;
   const std::int32_t experts;
   std::shared_ptr<const ExpertBundle> shared;
+  const std::optional<Router> shared_router;
   std::unique_ptr<ExpertRunner> shared_runner;
   MoeLayer layer;
   ThreadPool* pool;
-  std::vector<std::uint16_t> narrow_rows;
-  std::vector<float> shared_rows, routed_rows;
-  Workspace workspace;
+  std::vector<std::uint16_t> narrow_rows = {};
+  std::vector<float> shared_rows = {}, routed_rows = {};
+  Workspace workspace = Workspace{};
 
-  // The rows that the experts read: the originals, or rounded once to the block's dtype.
+  // The rows that experts read: as they are, or rounded once to the block's dtype.
   TensorView expert_rows(const TensorView& rows) {
     if (dtype == DType::f32) return rows;
     const std::span<const float> wide(rows.as<float>(), static_cast<std::size_t>(rows.elements()));
@@ -51,7 +63,34 @@ struct MoeBlock::State {
     return TensorView::contiguous(narrow_rows.data(), dtype, {rows.shape[0], rows.shape[1]});
   }
 
-  void run_shared_expert(const TensorView& rows) {
+  StepReport run_experts(const TensorView& hidden, const RoutingResult& routing,
+                         std::span<float> out) {
+    const Routes routes(static_cast<std::int32_t>(hidden.shape[0]), routing.topk, experts,
+                        routing.experts, routing.gates);
+    if (scales_input) return run_experts_on_scaled_rows(hidden, routing, out);
+    return layer.forward(
+        routes.view(), expert_rows(hidden),
+        TensorView::contiguous(out.data(), DType::f32, {hidden.shape[0], hidden.shape[1]}));
+  }
+
+  StepReport run_experts_on_scaled_rows(const TensorView& hidden, const RoutingResult& routing,
+                                        std::span<float> out) {
+    const std::vector<float> rows = scaled_rows(hidden, routing);
+    const auto count = static_cast<std::int64_t>(routing.gates.size());
+    const std::int64_t d = hidden.shape[1];
+    const std::vector<float> ones(routing.gates.size(), 1.0F);
+    const Routes routes(static_cast<std::int32_t>(count), 1, experts, routing.experts, ones);
+    std::vector<float> by_route(rows.size());
+    StepReport report = layer.forward(
+        routes.view(), expert_rows(TensorView::contiguous(rows.data(), DType::f32, {count, d})),
+        TensorView::contiguous(by_route.data(), DType::f32, {count, d}));
+    report.tokens = hidden.shape[0];
+    add_routes(by_route, routing.topk, d, out);
+    return report;
+  }
+
+  void run_shared_expert(const TensorView& hidden) {
+    const TensorView rows = expert_rows(hidden);
     shared_rows.resize(static_cast<std::size_t>(rows.elements()));
     const std::array<std::int32_t, 2> offsets{0, static_cast<std::int32_t>(rows.shape[0])};
     const std::array<const ExpertBundle*, 1> bundle{shared.get()};
@@ -64,51 +103,51 @@ struct MoeBlock::State {
     input.activation = activation;
     workspace.reserve(shared_runner->workspace_bytes(input));
     shared_runner->run(input, workspace, Stream::cpu_inline(), pool).wait();
+    if (shared_router) scale_shared_rows(route(*shared_router, hidden).gates);
+  }
+
+  void scale_shared_rows(std::span<const float> gates) {
+    if (gates.empty()) return;
+    const std::size_t d = shared_rows.size() / gates.size();
+    for (std::size_t i = 0; i < shared_rows.size(); ++i) shared_rows[i] *= gates[i / d];
   }
 };
 
 MoeBlock::MoeBlock(const Checkpoint& checkpoint, LayerId layer, const BlockOptions& options,
                    ExpertStore& store, Communicator& comm, PlacementRegistry& registry,
                    const Topology& topology, ThreadPool* pool)
-    : state_(new State{checkpoint.router(layer),
-                       checkpoint.config().activation,
-                       checkpoint.config().hidden,
-                       options.dtype,
-                       checkpoint.config().experts,
-                       store.shared(layer),
-                       make_grouped_runner(),
-                       MoeLayer(
-                           layer_options(checkpoint, layer, options), comm, registry, topology,
-                           [&store](LayerId l, ExpertId e) { return store.get(l, e); },
-                           make_grouped_runner(), pool),
-                       pool,
-                       {},
-                       {},
-                       {},
-                       Workspace{}}) {}
+    : state_(new State{
+          .router = checkpoint.router(layer),
+          .scales_input = checkpoint.config().scales_input,
+          .activation = checkpoint.config().activation,
+          .dtype = options.dtype,
+          .experts = checkpoint.config().experts,
+          .shared = store.shared(layer),
+          .shared_router = checkpoint.shared_expert_router(layer),
+          .shared_runner = make_grouped_runner(),
+          .layer = MoeLayer(
+              layer_options(checkpoint, layer, options), comm, registry, topology,
+              [&store](LayerId l, ExpertId e) { return store.get(l, e); }, make_grouped_runner(),
+              pool),
+          .pool = pool,
+      }) {}
 MoeBlock::~MoeBlock() = default;
 
 MoeBlock::Output MoeBlock::forward(const TensorView& hidden, std::span<float> experts_out,
                                    std::span<float> block_out) {
   State& s = *state_;
-  Output output{route(s.router, hidden), {}};
-  const auto tokens = static_cast<std::int32_t>(hidden.shape[0]);
-  const Routes routes(tokens, output.routing.topk, s.experts, output.routing.experts,
-                      output.routing.gates);
-  const TensorView rows = s.expert_rows(hidden);
   if (experts_out.empty()) {
     s.routed_rows.resize(static_cast<std::size_t>(hidden.elements()));
     experts_out = s.routed_rows;
   }
-  output.report = s.layer.forward(
-      routes.view(), rows,
-      TensorView::contiguous(experts_out.data(), DType::f32, {hidden.shape[0], hidden.shape[1]}));
+  Output output{route(s.router, hidden), {}};
+  output.report = s.run_experts(hidden, output.routing, experts_out);
   if (block_out.empty()) return output;
   if (s.shared == nullptr) {
     std::copy(experts_out.begin(), experts_out.end(), block_out.begin());
     return output;
   }
-  s.run_shared_expert(rows);
+  s.run_shared_expert(hidden);
   std::transform(experts_out.begin(), experts_out.end(), s.shared_rows.begin(), block_out.begin(),
                  [](float routed, float shared) { return routed + shared; });
   return output;

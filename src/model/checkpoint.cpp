@@ -68,12 +68,16 @@ std::optional<ExpertWeights> Checkpoint::shared_expert(LayerId layer) const {
   return state_->layer(layer).shared;
 }
 
+std::optional<Router> Checkpoint::shared_expert_router(LayerId layer) const {
+  return state_->layer(layer).shared_router;
+}
+
 std::string Checkpoint::block_name(LayerId layer) const {
   return block_path(state_->config.family.module, layer);
 }
 
 void Checkpoint::drop_pages(LayerId layer) const {
-  const std::string block = block_path(state_->config.family.stored, layer) + ".";
+  const std::string block = block_path(state_->loaded.path, layer) + ".";
   for (const SafetensorsSet::Member& member : state_->files.under(block)) {
     member.file->drop_pages(*member.tensor);
   }

@@ -66,17 +66,26 @@ bool ConfigFields::flag(std::string_view name, bool otherwise) const {
   return value ? value->as_bool() : otherwise;
 }
 
-float ConfigFields::number(std::string_view name, float otherwise) const {
+float ConfigFields::number_from(float lowest, std::string_view name, float otherwise) const {
   const auto value = find(name);
   if (!value) return otherwise;
   const double exact = value->as_number();
   // A double beyond float has no float value to convert to.
-  const bool fits = exact > 0 && exact <= static_cast<double>(std::numeric_limits<float>::max());
-  const float rounded = fits ? static_cast<float>(exact) : 0.0F;
-  if (rounded <= 0.0F) {
-    throw value->error(Code::InvalidValue).expected("a positive float").found(value->text());
+  const bool fits = exact >= 0 && exact <= static_cast<double>(std::numeric_limits<float>::max());
+  if (!fits || static_cast<float>(exact) < lowest) {
+    throw value->error(Code::InvalidValue)
+        .expected(lowest > 0 ? "a positive float" : "a float of at least 0")
+        .found(value->text());
   }
-  return rounded;
+  return static_cast<float>(exact);
+}
+
+float ConfigFields::number(std::string_view name, float otherwise) const {
+  return number_from(std::numeric_limits<float>::denorm_min(), name, otherwise);
+}
+
+float ConfigFields::number_from_zero(std::string_view name, float otherwise) const {
+  return number_from(0.0F, name, otherwise);
 }
 
 std::string_view ConfigFields::text(std::string_view name) const {
@@ -89,6 +98,15 @@ void ConfigFields::require_text(std::string_view name, std::string_view expected
   const auto value = find(name);
   if (value && value->as_string() != expected) {
     throw value->error(Code::InvalidValue).expected(expected).found(value->as_string());
+  }
+}
+
+void ConfigFields::require_flag(std::string_view name, bool expected) const {
+  const auto value = find(name);
+  if (value && value->as_bool() != expected) {
+    throw value->error(Code::InvalidValue)
+        .expected(expected ? "true" : "false")
+        .found(value->text());
   }
 }
 

@@ -33,10 +33,12 @@ class ConfigFields {
                                      std::int64_t high) const;
 
   bool flag(std::string_view name, bool otherwise) const;
-  float number(std::string_view name, float otherwise) const;  // positive and finite
-  std::string_view text(std::string_view name) const;          // MissingField
+  float number(std::string_view name, float otherwise) const;            // positive and finite
+  float number_from_zero(std::string_view name, float otherwise) const;  // or zero
+  std::string_view text(std::string_view name) const;                    // MissingField
   // InvalidValue when the field is present and says something else than `expected`.
   void require_text(std::string_view name, std::string_view expected) const;
+  void require_flag(std::string_view name, bool expected) const;
 
   std::optional<JsonValue> find(std::string_view name) const;
   // An error at the field, whether or not it is present.
@@ -44,6 +46,7 @@ class ConfigFields {
 
  private:
   std::optional<JsonValue> find_any(Names names) const;
+  float number_from(float lowest, std::string_view name, float otherwise) const;
   JsonValue root_;
 };
 

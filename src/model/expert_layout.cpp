@@ -8,6 +8,7 @@ namespace {
 
 std::int64_t extent(Axis axis, const ExpertExtents& extents) {
   switch (axis) {
+    case Axis::one: return 1;
     case Axis::expert: return extents.experts;
     case Axis::hidden: return extents.hidden;
     case Axis::ff: return extents.ff;
@@ -36,6 +37,7 @@ Walk walk(const ExpertTensor& declared, const ExpertExtents& extents, ExpertId e
   std::int64_t step = 1;
   for (auto axis = declared.axes.rbegin(); axis != declared.axes.rend(); ++axis) {
     switch (*axis) {
+      case Axis::one: break;
       case Axis::expert: walk.begin += expert.value * step; break;
       case Axis::hidden: walk.hidden = {extents.hidden, step}; break;
       case Axis::ff: walk.ff = {extents.ff, step}; break;
@@ -55,9 +57,9 @@ Walk walk(const ExpertTensor& declared, const ExpertExtents& extents, ExpertId e
 
 }  // namespace
 
-std::vector<std::int64_t> stored_shape(const ExpertTensor& declared, const ExpertExtents& extents) {
+std::vector<std::int64_t> stored_shape(std::span<const Axis> axes, const ExpertExtents& extents) {
   std::vector<std::int64_t> shape;
-  for (const Axis axis : declared.axes) shape.push_back(extent(axis, extents));
+  for (const Axis axis : axes) shape.push_back(extent(axis, extents));
   return shape;
 }
 

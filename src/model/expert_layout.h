@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "model/family.h"
@@ -16,7 +17,7 @@ struct ExpertExtents {
   std::int64_t ff = 0;
 };
 
-std::vector<std::int64_t> stored_shape(const ExpertTensor& declared, const ExpertExtents& extents);
+std::vector<std::int64_t> stored_shape(std::span<const Axis> axes, const ExpertExtents& extents);
 
 // Points the views of `weights` that the tensor holds into `data`, row-major of stored_shape().
 // `expert` matters only for tensors that hold all experts.

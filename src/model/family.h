@@ -1,11 +1,13 @@
 // What a family of checkpoints writes down: names and layout of the tensors of its MoE blocks, and
-// what its config.json means. A family is one file in families/ and one line in families/list.def.
-// Source of the facts: each family's model and configuration classes in Hugging Face transformers.
+// what its config.json means and needs. A family is one file in families/ and one line in
+// families/list.def. Source of the facts: each family's model and configuration classes in Hugging
+// Face transformers.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "waybill/checkpoint.h"
@@ -14,8 +16,9 @@ namespace waybill {
 
 class ConfigFields;
 
-// What an axis of a stored expert tensor runs over.
+// What an axis of a stored tensor runs over.
 enum class Axis : std::uint8_t {
+  one,            // a single element
   expert,         // E: the tensor holds all experts of its layer
   hidden,         // d
   ff,             // intermediate width
@@ -48,19 +51,37 @@ struct ExpertTensor {
 struct RouterTensors {
   std::string_view weight = {};          // [E, d]
   std::string_view bias = {};            // [E]
-  std::string_view selection_bias = {};  // [E]
+  std::string_view selection_bias = {};  // [E], or as follows
+  std::vector<Axis> selection_bias_axes = {Axis::expert};
+};
+
+// How files hold a block.
+struct BlockLayout {
+  std::string_view path;  // of the block in tensor names; "{layer}" is the layer's number
+  RouterTensors router;
+  std::vector<ExpertTensor> experts;
+  std::vector<ExpertTensor> shared = {};  // of width ModelConfig::shared_ff; used when that isn't 0
+  std::string_view shared_router = {};    // [1, d]; empty: the shared expert isn't gated
+};
+
+// A field that a new checkpoint's config.json states: a size of the model, or a value as it stands.
+enum class ModelSize : std::uint8_t { ff, experts, topk };
+struct ConfigField {
+  std::string_view name;
+  std::variant<ModelSize, std::int32_t, bool, std::string_view> value;
 };
 
 struct Family {
   std::string_view name;    // model_type in config.json
   std::string_view module;  // the block's path in the library; "{layer}" is the layer's number
-  std::string_view stored;  // the block's path in the files' tensor names
-  RouterTensors router;
-  std::vector<ExpertTensor> experts;
-  std::vector<ExpertTensor> shared = {};  // of width ModelConfig::shared_ff; used when that isn't 0
+  // The ways in which the family's checkpoints are stored, that of the published ones first.
+  std::vector<BlockLayout> layouts;
   // Fills in everything of `model` but family, layers and hidden, which are set before, and the
   // router's expert counts, which are set after.
   void (*configure)(const ConfigFields& fields, ModelConfig& model) = nullptr;
+  // What a model of the family with experts in every layer states beside model_type, hidden_act,
+  // hidden_size and num_hidden_layers.
+  std::vector<ConfigField> config;
 };
 
 // "{layer}" and "{expert}" replaced by their numbers.

@@ -23,16 +23,17 @@ bool is_weight_dtype(DType dtype) {
 
 class Loader {
  public:
-  Loader(const Family& family, const ModelConfig& model, const SafetensorsSet& files)
-      : family_(family), model_(model), files_(files) {}
+  Loader(const BlockLayout& layout, const ModelConfig& model, const SafetensorsSet& files)
+      : layout_(layout), model_(model), files_(files) {}
 
   LoadedLayers load() {
+    loaded_.path = layout_.path;
     for (const LayerId layer : model_.moe_layers) {
-      const std::string block = block_path(family_.stored, layer) + ".";
-      loaded_.layers.push_back({router(block), experts(block), shared(block)});
+      const std::string block = block_path(layout_.path, layer) + ".";
+      loaded_.layers.push_back(
+          {router(block), experts(block), shared(block), shared_router(block)});
       list_unused(block);
     }
-    if (!loaded_.inventory.missing.empty()) throw missing();
     return std::move(loaded_);
   }
 
@@ -81,19 +82,29 @@ class Loader {
   Router router(const std::string& block) {
     Router router;
     router.spec = model_.router;
-    const auto& [weight, bias, selection_bias] = family_.router;
+    const auto& [weight, bias, selection_bias, selection_bias_axes] = layout_.router;
     router.weight = view(block + std::string(weight), {model_.experts, model_.hidden});
     if (!bias.empty()) router.bias = view(block + std::string(bias), {model_.experts});
     if (!selection_bias.empty()) {
-      router.selection_bias = view(block + std::string(selection_bias), {model_.experts});
+      const Stored stored = find(block + std::string(selection_bias),
+                                 stored_shape(selection_bias_axes, {model_.experts, 0, 0}));
+      router.selection_bias = TensorView::contiguous(stored.data, stored.dtype, {model_.experts});
     }
+    return router;
+  }
+
+  std::optional<Router> shared_router(const std::string& block) {
+    if (model_.shared_ff == 0 || layout_.shared_router.empty()) return std::nullopt;
+    Router router;
+    router.spec = {.score = RouterScore::sigmoid, .experts = 1, .topk = 1};
+    router.weight = view(block + std::string(layout_.shared_router), {1, model_.hidden});
     return router;
   }
 
   std::vector<ExpertWeights> experts(const std::string& block) {
     std::vector<ExpertWeights> experts(static_cast<std::size_t>(model_.experts));
     const ExpertExtents extents{model_.experts, model_.hidden, model_.ff};
-    for (const ExpertTensor& declared : family_.experts) {
+    for (const ExpertTensor& declared : layout_.experts) {
       Stored stored;
       for (std::int32_t e = 0; e < model_.experts; ++e) {
         if (e == 0 || !declared.holds_all_experts()) {
@@ -111,7 +122,7 @@ class Loader {
     if (model_.shared_ff == 0) return std::nullopt;
     ExpertWeights weights;
     const ExpertExtents extents{1, model_.hidden, model_.shared_ff};
-    for (const ExpertTensor& declared : family_.shared) {
+    for (const ExpertTensor& declared : layout_.shared) {
       const Stored stored = expert_tensor(block, declared, extents, ExpertId(0));
       if (stored.data == nullptr) continue;
       set_views(declared, extents, stored.data, stored.dtype, ExpertId(0), weights);
@@ -122,7 +133,7 @@ class Loader {
   Stored expert_tensor(const std::string& block, const ExpertTensor& declared,
                        const ExpertExtents& extents, ExpertId expert) {
     const Stored stored =
-        find(block + expert_name(declared.name, expert), stored_shape(declared, extents));
+        find(block + expert_name(declared.name, expert), stored_shape(declared.axes, extents));
     if (stored.data != nullptr) ++loaded_.inventory.expert_tensors;
     return stored;
   }
@@ -134,30 +145,37 @@ class Loader {
     used_.clear();
   }
 
-  Error missing() const {
-    const Inventory& inventory = loaded_.inventory;
-    Error error(Code::MissingTensor);
-    error.at("file", files_.directory())
-        .at("tensors", fmt::format("{}", fmt::join(inventory.missing, ", ")));
-    if (!inventory.unused.empty()) {
-      error.note(
-          fmt::format("unused tensors of the same blocks: {}", fmt::join(inventory.unused, ", ")));
-    }
-    return error;
-  }
-
-  const Family& family_;
+  const BlockLayout& layout_;
   const ModelConfig& model_;
   const SafetensorsSet& files_;
   LoadedLayers loaded_;
   std::unordered_set<std::string_view> used_;  // names in one block, as `files_` holds them
 };
 
+Error missing_tensors(const Inventory& inventory, const std::string& directory) {
+  Error error(Code::MissingTensor);
+  error.at("file", directory).at("tensors", fmt::format("{}", fmt::join(inventory.missing, ", ")));
+  if (!inventory.unused.empty()) {
+    error.note(
+        fmt::format("unused tensors of the same blocks: {}", fmt::join(inventory.unused, ", ")));
+  }
+  return error;
+}
+
 }  // namespace
 
 LoadedLayers load_layers(const Family& family, const ModelConfig& model,
                          const SafetensorsSet& files) {
-  return Loader(family, model, files).load();
+  std::optional<Inventory> nearest;
+  for (const BlockLayout& layout : family.layouts) {
+    LoadedLayers loaded = Loader(layout, model, files).load();
+    if (loaded.inventory.missing.empty()) return loaded;
+    if (!nearest || loaded.inventory.expert_tensors > nearest->expert_tensors) {
+      nearest = std::move(loaded.inventory);
+    }
+  }
+  assert(nearest);
+  throw missing_tensors(*nearest, files.directory());
 }
 
 }  // namespace waybill

@@ -19,16 +19,20 @@ struct MoeLayer {
   Router router;
   std::vector<ExpertWeights> experts;  // [E]
   std::optional<ExpertWeights> shared;
+  std::optional<Router> shared_router;
 };
 
 struct LoadedLayers {
   std::vector<MoeLayer> layers;  // as ModelConfig::moe_layers
   Inventory inventory;
+  std::string_view path;  // of a block in tensor names, as BlockLayout::path
   // Tensors whose place in the file isn't aligned to their element, copied to where it is.
   std::vector<std::unique_ptr<std::byte[]>> aligned;
 };
 
-// Views point into `files`, which must outlive them. MissingTensor, ShapeMismatch, DtypeMismatch.
+// The layout is the family's first of which nothing is missing. Views point into `files`, which
+// must outlive them. MissingTensor (of the layout that most expert tensors follow), ShapeMismatch,
+// DtypeMismatch.
 LoadedLayers load_layers(const Family& family, const ModelConfig& model,
                          const SafetensorsSet& files);
 

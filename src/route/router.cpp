@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "route/logits.h"
+#include "route/sparsemixer.h"
 #include "route/top_experts.h"
 #include "route/widen.h"
 #include "waybill/error.h"
@@ -35,6 +36,11 @@ void check_spec(const RouterSpec& spec) {
     throw field_error(Code::InvalidValue, "topk_groups")
         .expected(fmt::format("between 1 and the {} groups", spec.groups))
         .found(spec.topk_groups);
+  }
+  if (spec.score == RouterScore::sparsemixer && spec.groups != 1) {
+    throw field_error(Code::InvalidValue, "groups")
+        .expected("1 with sparsemixer")
+        .found(spec.groups);
   }
   const std::int32_t eligible = spec.experts / spec.groups * spec.topk_groups;
   if (spec.topk > eligible) {
@@ -78,6 +84,11 @@ void check_router(const Router& router, const TensorView& hidden) {
   if (router.bias.data != nullptr) check_tensor("bias", router.bias, {experts});
   if (router.selection_bias.data != nullptr) {
     check_tensor("selection_bias", router.selection_bias, {experts});
+    if (router.spec.score == RouterScore::sparsemixer) {
+      throw field_error(Code::InvalidValue, "selection_bias")
+          .expected("none with sparsemixer")
+          .found("a bias");
+    }
   }
   if (hidden.shape[0] > std::numeric_limits<std::int32_t>::max() / router.spec.topk) {
     throw Error(Code::RouteCountMismatch)
@@ -116,20 +127,27 @@ class TokenRouter {
   // `logits`, [E], is overwritten. A NaN among them has no rank, so it makes every gate NaN.
   void route(std::span<float> logits, std::span<std::int32_t> experts, std::span<float> gates) {
     const bool has_nan = std::ranges::any_of(logits, [](float x) { return std::isnan(x); });
-    if (spec_.score == RouterScore::softmax_then_topk) softmax(logits);
-    if (spec_.score == RouterScore::sigmoid) sigmoid(logits);
-    top_.choose(selection_scores(logits), experts);
-
-    std::ranges::transform(experts, gates.begin(), [&](std::int32_t e) {
-      return has_nan ? std::numeric_limits<float>::quiet_NaN()
-                     : logits[static_cast<std::size_t>(e)];
-    });
-    if (spec_.score == RouterScore::topk_then_softmax) softmax(gates);
+    if (spec_.score == RouterScore::sparsemixer) {
+      sparsemixer(logits, spec_.jitter_epsilon, experts, gates);
+    } else {
+      choose(logits, experts, gates);
+    }
+    if (has_nan) std::ranges::fill(gates, std::numeric_limits<float>::quiet_NaN());
     if (spec_.renormalize) renormalize(gates);
     for (float& gate : gates) gate *= spec_.scale;
   }
 
  private:
+  void choose(std::span<float> logits, std::span<std::int32_t> experts, std::span<float> gates) {
+    if (spec_.score == RouterScore::softmax_then_topk) softmax(logits);
+    if (spec_.score == RouterScore::sigmoid) sigmoid(logits);
+    top_.choose(selection_scores(logits), experts);
+
+    std::ranges::transform(experts, gates.begin(),
+                           [&](std::int32_t e) { return logits[static_cast<std::size_t>(e)]; });
+    if (spec_.score == RouterScore::topk_then_softmax) softmax(gates);
+    if (spec_.score == RouterScore::topk_then_sigmoid) sigmoid(gates);
+  }
   std::span<const float> selection_scores(std::span<const float> scores) {
     if (selection_bias_.empty()) return scores;
     std::ranges::transform(scores, selection_bias_, selection_.begin(), std::plus<>());
@@ -137,7 +155,8 @@ class TokenRouter {
   }
   void renormalize(std::span<float> gates) const {
     const float sum = std::accumulate(gates.begin(), gates.end(), 0.0F) + spec_.renormalize_epsilon;
-    for (float& gate : gates) gate /= sum;
+    const float divisor = std::max(sum, spec_.renormalize_floor);
+    for (float& gate : gates) gate /= divisor;
   }
 
   RouterSpec spec_;

@@ -31,8 +31,7 @@ void take_best(std::vector<std::uint64_t>& keys, std::span<std::int32_t> chosen)
   std::transform(keys.begin(), end, chosen.begin(), id_of);
 }
 
-// DeepSeek-V3: the sum of a group's two best scores.
-float group_score(std::span<const float> scores) {
+float group_score(std::span<const float> scores, GroupScore by) {
   float best = -std::numeric_limits<float>::infinity();
   float second = best;
   for (float score : scores) {
@@ -43,7 +42,7 @@ float group_score(std::span<const float> scores) {
       second = score;
     }
   }
-  return scores.size() == 1 ? best : best + second;
+  return by == GroupScore::best || scores.size() == 1 ? best : best + second;
 }
 
 }  // namespace
@@ -54,7 +53,7 @@ void TopExperts::keep_groups(std::span<const float> scores) {
   group_scores_.resize(groups);
   keys_.clear();
   for (std::size_t g = 0; g < groups; ++g) {
-    group_scores_[g] = group_score(scores.subspan(g * size, size));
+    group_scores_[g] = group_score(scores.subspan(g * size, size), spec_.group_score);
     keys_.push_back(key(group_scores_[g], static_cast<std::uint32_t>(g)));
   }
   kept_.resize(static_cast<std::size_t>(spec_.topk_groups));

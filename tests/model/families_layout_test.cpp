@@ -47,6 +47,7 @@ Coordinates coordinates(const ExpertTensor& declared, const ExpertExtents& exten
   for (std::size_t d = 0; d < declared.axes.size(); ++d) {
     const std::int64_t i = index[d];
     switch (declared.axes[d]) {
+      case Axis::one: break;
       case Axis::expert: c.expert = i; break;
       case Axis::hidden: c.hidden = i; break;
       case Axis::ff: c.ff = i; break;
@@ -62,7 +63,7 @@ float value(const Coordinates& c) {
 }
 
 std::vector<float> fill(const ExpertTensor& declared, const ExpertExtents& extents) {
-  const auto shape = stored_shape(declared, extents);
+  const auto shape = stored_shape(declared.axes, extents);
   std::vector<float> stored(static_cast<std::size_t>(
       std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>())));
   std::vector<std::int64_t> index(shape.size(), 0);

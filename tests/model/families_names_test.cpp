@@ -1,4 +1,4 @@
-// One expert under the names and layouts of the families: the same inventory from all of them.
+// One expert under the names and layouts of every family: the same inventory from all of them.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -20,28 +20,6 @@ namespace {
 using testing::TemporaryFolder;
 
 constexpr std::int32_t layers = 2, experts = 3, hidden = 4, ff = 5;
-
-// Stacked, gate before up; and the same transposed: how Granite and Llama 4 store their experts.
-Family granite() {
-  return {
-      .name = "granite",
-      .module = "model.layers.{layer}.block_sparse_moe",
-      .stored = "model.layers.{layer}.block_sparse_moe",
-      .router = {.weight = "router.layer.weight"},
-      .experts = {
-          {Part::gate_up, "input_linear.weight", {Axis::expert, Axis::gate_then_up, Axis::hidden}},
-          {Part::down, "output_linear.weight", {Axis::expert, Axis::hidden, Axis::ff}}}};
-}
-Family llama4() {
-  return {
-      .name = "llama4",
-      .module = "model.layers.{layer}.feed_forward",
-      .stored = "model.layers.{layer}.feed_forward",
-      .router = {.weight = "router.weight"},
-      .experts = {
-          {Part::gate_up, "experts.gate_up_proj", {Axis::expert, Axis::hidden, Axis::gate_then_up}},
-          {Part::down, "experts.down_proj", {Axis::expert, Axis::ff, Axis::hidden}}}};
-}
 
 ModelConfig small_model() {
   ModelConfig model;
@@ -94,7 +72,7 @@ void for_each_projection(const ExpertWeights& weights, std::int32_t layer, std::
 
 // The logical weights as that family stores them, in f32; biases and router are zero.
 std::map<std::string, std::pair<std::vector<std::int64_t>, std::vector<float>>> stored(
-    const Family& family) {
+    const BlockLayout& layout) {
   std::map<std::string, std::pair<std::vector<std::int64_t>, std::vector<float>>> tensors;
   const auto add = [&](const std::string& name, std::vector<std::int64_t> shape) -> float* {
     const auto elements =
@@ -105,15 +83,18 @@ std::map<std::string, std::pair<std::vector<std::int64_t>, std::vector<float>>> 
   };
   const ExpertExtents extents{experts, hidden, ff};
   for (std::int32_t layer = 0; layer < layers; ++layer) {
-    const std::string block = block_path(family.stored, LayerId(layer)) + ".";
-    add(block + std::string(family.router.weight), {experts, hidden});
-    for (const auto bias : {family.router.bias, family.router.selection_bias}) {
-      if (!bias.empty()) add(block + std::string(bias), {experts});
+    const std::string block = block_path(layout.path, LayerId(layer)) + ".";
+    const RouterTensors& router = layout.router;
+    add(block + std::string(router.weight), {experts, hidden});
+    if (!router.bias.empty()) add(block + std::string(router.bias), {experts});
+    if (!router.selection_bias.empty()) {
+      add(block + std::string(router.selection_bias),
+          stored_shape(router.selection_bias_axes, extents));
     }
-    for (const ExpertTensor& declared : family.experts) {
+    for (const ExpertTensor& declared : layout.experts) {
       for (std::int32_t expert = 0; expert < experts; ++expert) {
         float* data = add(block + expert_name(declared.name, ExpertId(expert)),
-                          stored_shape(declared, extents));
+                          stored_shape(declared.axes, extents));
         ExpertWeights views;
         set_views(declared, extents, data, DType::f32, ExpertId(expert), views);
         for_each_projection(views, layer, expert,
@@ -124,11 +105,25 @@ std::map<std::string, std::pair<std::vector<std::int64_t>, std::vector<float>>> 
   return tensors;
 }
 
-class OneExpertUnderManyNames : public ::testing::TestWithParam<Family> {};
+struct Named {
+  Family family;
+  std::size_t layout;
+};
+
+std::vector<Named> every_layout() {
+  std::vector<Named> layouts;
+  for (const std::string_view name : family_names()) {
+    const Family family = find_family(name, "");
+    for (std::size_t i = 0; i < family.layouts.size(); ++i) layouts.push_back({family, i});
+  }
+  return layouts;
+}
+
+class OneExpertUnderManyNames : public ::testing::TestWithParam<Named> {};
 
 TEST_P(OneExpertUnderManyNames, GivesOneInventory) {
-  const Family& family = GetParam();
-  const auto tensors = stored(family);
+  const auto& [family, layout] = GetParam();
+  const auto tensors = stored(family.layouts[layout]);
   const TemporaryFolder folder;
   std::vector<SafetensorsWriter::Tensor> declared;
   for (const auto& [name, tensor] : tensors) declared.push_back({name, DType::f32, tensor.first});
@@ -140,6 +135,7 @@ TEST_P(OneExpertUnderManyNames, GivesOneInventory) {
 
   const SafetensorsSet files = SafetensorsSet::open(folder.path());
   const LoadedLayers loaded = load_layers(family, small_model(), files);
+  EXPECT_EQ(loaded.path, family.layouts[layout].path);
   EXPECT_TRUE(loaded.inventory.missing.empty());
   EXPECT_TRUE(loaded.inventory.unused.empty());
   ASSERT_EQ(loaded.layers.size(), static_cast<std::size_t>(layers));
@@ -160,11 +156,11 @@ TEST_P(OneExpertUnderManyNames, GivesOneInventory) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, OneExpertUnderManyNames,
-                         ::testing::Values(find_family("mixtral", ""), find_family("qwen3_moe", ""),
-                                           find_family("olmoe", ""), find_family("deepseek_v3", ""),
-                                           find_family("gpt_oss", ""), granite(), llama4()),
-                         [](const auto& family) { return std::string(family.param.name); });
+INSTANTIATE_TEST_SUITE_P(Families, OneExpertUnderManyNames, ::testing::ValuesIn(every_layout()),
+                         [](const auto& named) {
+                           return std::string(named.param.family.name) +
+                                  (named.param.layout == 0 ? "" : "_in_memory");
+                         });
 
 }  // namespace
 }  // namespace waybill

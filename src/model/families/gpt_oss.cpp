@@ -24,17 +24,22 @@ Family gpt_oss() {
   return {
       .name = "gpt_oss",
       .module = "model.layers.{layer}.mlp",
-      .stored = "model.layers.{layer}.mlp",
-      .router = {.weight = "router.weight", .bias = "router.bias"},
-      .experts = {{Part::gate_up,
-                   "experts.gate_up_proj",
-                   {Axis::expert, Axis::hidden, Axis::gate_up_pairs}},
-                  {Part::gate_up_bias,
-                   "experts.gate_up_proj_bias",
-                   {Axis::expert, Axis::gate_up_pairs}},
-                  {Part::down, "experts.down_proj", {Axis::expert, Axis::ff, Axis::hidden}},
-                  {Part::down_bias, "experts.down_proj_bias", {Axis::expert, Axis::hidden}}},
+      .layouts =
+          {{.path = "model.layers.{layer}.mlp",
+            .router = {.weight = "router.weight", .bias = "router.bias"},
+            .experts =
+                {{Part::gate_up,
+                  "experts.gate_up_proj",
+                  {Axis::expert, Axis::hidden, Axis::gate_up_pairs}},
+                 {Part::gate_up_bias,
+                  "experts.gate_up_proj_bias",
+                  {Axis::expert, Axis::gate_up_pairs}},
+                 {Part::down, "experts.down_proj", {Axis::expert, Axis::ff, Axis::hidden}},
+                 {Part::down_bias, "experts.down_proj_bias", {Axis::expert, Axis::hidden}}}}},
       .configure = configure,
+      .config = {{"num_local_experts", ModelSize::experts},
+                 {"num_experts_per_tok", ModelSize::topk},
+                 {"intermediate_size", ModelSize::ff}},
   };
 }
 

@@ -1,5 +1,6 @@
 // Mixtral. w1 is gate, w3 up, w2 down; the chosen probabilities always sum to one.
 #include "model/config_fields.h"
+#include "model/expert_names.h"
 #include "model/families/families.h"
 #include "model/moe_layers.h"
 
@@ -21,12 +22,16 @@ Family mixtral() {
   return {
       .name = "mixtral",
       .module = "model.layers.{layer}.mlp",
-      .stored = "model.layers.{layer}.block_sparse_moe",
-      .router = {.weight = "gate.weight"},
-      .experts = {{Part::gate, "experts.{expert}.w1.weight", {Axis::ff, Axis::hidden}},
-                  {Part::up, "experts.{expert}.w3.weight", {Axis::ff, Axis::hidden}},
-                  {Part::down, "experts.{expert}.w2.weight", {Axis::hidden, Axis::ff}}},
+      .layouts = {{.path = "model.layers.{layer}.block_sparse_moe",
+                   .router = {.weight = "gate.weight"},
+                   .experts = numbered_experts()},
+                  {.path = "model.layers.{layer}.mlp",
+                   .router = {.weight = "gate.weight"},
+                   .experts = stacked_experts()}},
       .configure = configure,
+      .config = {{"num_local_experts", ModelSize::experts},
+                 {"num_experts_per_tok", ModelSize::topk},
+                 {"intermediate_size", ModelSize::ff}},
   };
 }
 

@@ -1,5 +1,6 @@
 // OLMoE. Every layer holds experts; gates are not renormalised unless the config says so.
 #include "model/config_fields.h"
+#include "model/expert_names.h"
 #include "model/families/families.h"
 #include "model/moe_layers.h"
 
@@ -21,12 +22,14 @@ Family olmoe() {
   return {
       .name = "olmoe",
       .module = "model.layers.{layer}.mlp",
-      .stored = "model.layers.{layer}.mlp",
-      .router = {.weight = "gate.weight"},
-      .experts = {{Part::gate, "experts.{expert}.gate_proj.weight", {Axis::ff, Axis::hidden}},
-                  {Part::up, "experts.{expert}.up_proj.weight", {Axis::ff, Axis::hidden}},
-                  {Part::down, "experts.{expert}.down_proj.weight", {Axis::hidden, Axis::ff}}},
+      .layouts = published_or_stacked({.path = "model.layers.{layer}.mlp",
+                                       .router = {.weight = "gate.weight"},
+                                       .experts = separate_experts()}),
       .configure = configure,
+      .config = {{"num_experts", ModelSize::experts},
+                 {"num_experts_per_tok", ModelSize::topk},
+                 {"intermediate_size", ModelSize::ff},
+                 {"norm_topk_prob", false}},
   };
 }
 
