@@ -22,7 +22,8 @@ class HostPlanBuilder {
   void build(std::span<const std::int32_t> assigned_slots);
 
  private:
-  // A run of whole tokens and its working columns. No two chunks share a cache line.
+  // A run of whole tokens and its working columns. What two chunks write at the same time lies in
+  // different cache lines.
   struct Chunk {
     std::int32_t first_token, end_token;
     std::int32_t first_route, end_route;
