@@ -36,14 +36,12 @@ class Help : public CLI::Formatter {
   std::string make_description(const CLI::App* app) const override {
     return wrap(app->get_description(), page_columns) + "\n\n";
   }
-  std::string make_group(std::string group, bool positional,
-                         std::vector<const CLI::Option*> options) const override {
-    std::string text = CLI::Formatter::make_group(std::move(group), positional, options);
-    while (text.ends_with("\n\n")) text.pop_back();
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
+    for (std::size_t at = 0; (at = text.find("\n\n\n", at)) != std::string::npos;)
+      text.erase(at, 1);
     return text;
-  }
-  std::string make_footer(const CLI::App* app) const override {
-    return "\n" + app->get_footer() + "\n";
   }
 
  private:

@@ -60,7 +60,7 @@ std::string head(const RunOptions& options, const RunResult& result) {
 }
 
 std::string layer_table(const RunResult& result) {
-  constexpr std::string_view line = "{:>5} {:>9} {:>9} {:>8} {:>10}   {:>12} {:>11} {:>9}\n";
+  constexpr std::string_view line = "{:>5} {:>9} {:>9} {:>8} {:>10} {:>12} {:>10} {:>9}\n";
   std::string text;
   text += fmt::format(line, "", "routes", "remote", "dropped", "busiest", "remote", "live", "step");
   text +=
