@@ -34,8 +34,8 @@ struct Checkpoint::State {
 };
 
 Checkpoint Checkpoint::open(const std::string& directory) {
-  FamilyConfig config =
-      read_model_config((std::filesystem::path(directory) / "config.json").string());
+  FamilyConfig config = read_model_config(
+      JsonDocument::read((std::filesystem::path(directory) / "config.json").string()));
   SafetensorsSet files = SafetensorsSet::open(directory);
   LoadedLayers loaded = load_layers(config.family, config.model, files);
   return Checkpoint(

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "io/json_document.h"
 #include "model/config_fields.h"
 #include "waybill/error.h"
 
@@ -41,11 +40,10 @@ void check(const ConfigFields& fields, const ModelConfig& model) {
 
 }  // namespace
 
-FamilyConfig read_model_config(const std::string& path) {
-  const JsonDocument document = JsonDocument::read(path);
+FamilyConfig read_model_config(const JsonDocument& document) {
   const ConfigFields fields(document.root());
 
-  FamilyConfig config{find_family(fields.text("model_type"), path), {}};
+  FamilyConfig config{find_family(fields.text("model_type"), document.file()), {}};
   ModelConfig& model = config.model;
   refuse_quantisation(fields);
   fields.require_text("hidden_act", "silu");

@@ -1,8 +1,7 @@
 // config.json of a checkpoint, read by its family's rules.
 #pragma once
 
-#include <string>
-
+#include "io/json_document.h"
 #include "model/family.h"
 #include "waybill/checkpoint.h"
 
@@ -14,6 +13,6 @@ struct FamilyConfig {
 };
 
 // Errors as Checkpoint::open declares them for config.json.
-FamilyConfig read_model_config(const std::string& path);
+FamilyConfig read_model_config(const JsonDocument& document);
 
 }  // namespace waybill
