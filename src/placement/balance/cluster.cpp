@@ -176,7 +176,7 @@ bool keeps_homes(std::int32_t experts, const LayerProblem& problem, const Balanc
 void number_nodes(LayerProblem& problem) {
   std::vector<std::int32_t> present = problem.node;
   std::ranges::sort(present);
-  present.erase(std::ranges::unique(present).begin(), present.end());
+  present.erase(std::unique(present.begin(), present.end()), present.end());
   for (std::int32_t& node : problem.node) {
     node = static_cast<std::int32_t>(std::ranges::lower_bound(present, node) - present.begin());
   }

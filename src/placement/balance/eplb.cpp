@@ -65,8 +65,8 @@ class Solver {
       replicate(weight, experts, slots);
       pack(item_load_, gpus_ / nodes_);
       for (std::size_t i = 0; i < item_expert_.size(); ++i) {
-        const auto slot =
-            static_cast<std::size_t>(node * slots + seat_[i].pack * slots_per_gpu + seat_[i].rank);
+        const std::int32_t q = node * slots + seat_[i].pack * slots_per_gpu + seat_[i].rank;
+        const auto slot = static_cast<std::size_t>(q);
         phy2log[slot] = experts[static_cast<std::size_t>(item_expert_[i])];
         phyrank[slot] = item_copy_[i];
       }
@@ -87,7 +87,8 @@ class Solver {
     pack(group_load_, nodes_);
     const std::int32_t groups_per_node = groups_ / nodes_;
     for (std::size_t g = 0; g < group_load_.size(); ++g) {
-      const auto at = static_cast<std::size_t>(seat_[g].pack * groups_per_node + seat_[g].rank);
+      const std::int32_t place = seat_[g].pack * groups_per_node + seat_[g].rank;
+      const auto at = static_cast<std::size_t>(place);
       std::iota(local_.begin() + static_cast<std::ptrdiff_t>(at * size),
                 local_.begin() + static_cast<std::ptrdiff_t>((at + 1) * size),
                 static_cast<std::int32_t>(g * size));

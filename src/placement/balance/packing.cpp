@@ -53,6 +53,7 @@ class Packer {
   // Experts by falling load of a copy, ties by id.
   std::vector<std::int32_t> heaviest_first() const {
     std::vector<double> shares;
+    shares.reserve(problem_.load.size());
     for (std::int32_t e = 0; e < problem_.experts(); ++e) shares.push_back(share(e));
     std::vector<std::int32_t> order(shares.size());
     std::iota(order.begin(), order.end(), 0);
