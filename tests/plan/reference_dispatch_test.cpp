@@ -100,7 +100,9 @@ TEST(ReferenceDispatch, ThreePositionsOfEachRoute) {
       positions[received[i]]["local_expert"] = p.receives[rank].expert_position()[i];
     }
   }
-  for (const Json& expected : read_fixture("dispatch.json").at("positions")) {
+  const Json fixture = read_fixture("dispatch.json");
+  ASSERT_EQ(fixture.at("positions").size(), positions.size());
+  for (const Json& expected : fixture.at("positions")) {
     EXPECT_EQ(positions.at(expected.at("id")), expected);
   }
 }
