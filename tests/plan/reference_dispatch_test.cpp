@@ -91,8 +91,9 @@ TEST(ReferenceDispatch, ThreePositionsOfEachRoute) {
   std::map<std::string, Json> positions;
   for (std::int32_t rank = 0; rank < 4; ++rank) {
     for (std::size_t r = 0; r < p.ids[rank].size(); ++r) {
-      positions[p.ids[rank][r]] = {{"id", p.ids[rank][r]},
-                                   {"source_send", p.plans[rank].send_position()[r]}};
+      Json& route = positions[p.ids[rank][r]];
+      route["id"] = p.ids[rank][r];
+      route["source_send"] = p.plans[rank].send_position()[r];
     }
     const Names received = receive_orders(p)[rank];
     for (std::size_t i = 0; i < received.size(); ++i) {
