@@ -23,6 +23,7 @@ void add_run(CLI::App& app, Action& action);
 void add_plan(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
+void add_make_checkpoint(CLI::App& app, Action& action);
 // The subcommands of later versions, refused by name.
 void add_later(CLI::App& app, Action& action);
 

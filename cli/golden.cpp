@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "io/safetensors.h"
@@ -53,6 +56,32 @@ std::vector<T> read_rows(const SafetensorsFile& file, const std::string& name, D
   return values;
 }
 
+// The k best of each row of gates [T, E].
+std::vector<std::int64_t> chosen_experts(const std::vector<float>& gates,
+                                         const ModelConfig& model) {
+  const auto experts = static_cast<std::size_t>(model.experts);
+  std::vector<std::int64_t> chosen;
+  std::vector<std::int64_t> order(experts);
+  for (std::size_t begin = 0; begin < gates.size(); begin += experts) {
+    std::iota(order.begin(), order.end(), 0);
+    const auto end = order.begin() + model.topk;
+    std::ranges::partial_sort(order, end, std::greater<>(), [&](std::int64_t expert) {
+      return gates[begin + static_cast<std::size_t>(expert)];
+    });
+    chosen.insert(chosen.end(), order.begin(), end);
+  }
+  return chosen;
+}
+
+// Rows of all experts, one expert's after another's, added up: [E * T, d] → [T, d].
+std::vector<float> sum_over_experts(const std::vector<float>& rows, std::int32_t experts) {
+  std::vector<float> sum(rows.size() / static_cast<std::size_t>(experts), 0.0F);
+  for (std::size_t i = 0; i < sum.size() * static_cast<std::size_t>(experts); ++i) {
+    sum[i % sum.size()] += rows[i];
+  }
+  return sum;
+}
+
 }  // namespace
 
 struct Golden::State {
@@ -74,14 +103,22 @@ bool Golden::has(const std::string& block) const {
   return state_->file.find(block + ".block_in") != nullptr;
 }
 
-RecordedBlock Golden::block(const std::string& name, std::int64_t hidden, std::int64_t topk) const {
+RecordedBlock Golden::block(const std::string& name, const ModelConfig& model) const {
   const SafetensorsFile& file = state_->file;
+  const auto rows = [&](const char* tensor, std::int64_t width) {
+    return read_rows<float>(file, name + tensor, DType::f32, width);
+  };
   RecordedBlock block;
-  block.block_in = read_rows<float>(file, name + ".block_in", DType::f32, hidden);
-  block.topk = read_rows<std::int64_t>(file, name + ".experts_in.arg1", DType::i64, topk);
-  block.experts_out = read_rows<float>(file, name + ".experts_out", DType::f32, hidden);
-  block.block_out = read_rows<float>(file, name + ".block_out", DType::f32, hidden);
-  const auto tokens = static_cast<std::size_t>(block.tokens(hidden));
+  block.block_in = rows(".block_in", model.hidden);
+  block.experts_out = rows(".experts_out", model.hidden);
+  block.block_out = rows(".block_out", model.hidden);
+  if (model.scales_input) {
+    block.topk = chosen_experts(rows(".router_out0", model.experts), model);
+    block.experts_out = sum_over_experts(block.experts_out, model.experts);
+  } else {
+    block.topk = read_rows<std::int64_t>(file, name + ".experts_in.arg1", DType::i64, model.topk);
+  }
+  const auto tokens = static_cast<std::size_t>(block.tokens(model.hidden));
   const auto require_tokens = [&](std::string_view tensor, std::size_t found, std::int64_t width) {
     if (found == tokens * static_cast<std::size_t>(width)) return;
     throw Error(Code::ShapeMismatch)
@@ -90,9 +127,10 @@ RecordedBlock Golden::block(const std::string& name, std::int64_t hidden, std::i
         .expected(fmt::format("{} rows, as block_in has", tokens))
         .found(found / static_cast<std::size_t>(width));
   };
-  require_tokens("experts_in.arg1", block.topk.size(), topk);
-  require_tokens("experts_out", block.experts_out.size(), hidden);
-  require_tokens("block_out", block.block_out.size(), hidden);
+  require_tokens(model.scales_input ? "router_out0" : "experts_in.arg1", block.topk.size(),
+                 model.topk);
+  require_tokens("experts_out", block.experts_out.size(), model.hidden);
+  require_tokens("block_out", block.block_out.size(), model.hidden);
   return block;
 }
 

@@ -1,11 +1,15 @@
 // What the model's own library computed for some MoE blocks, recorded in a safetensors file:
-// <block>.block_in, .experts_in.arg1 (top-k ids), .experts_out and .block_out.
+// <block>.block_in, .experts_in.arg1 (top-k ids), .experts_out and .block_out. Where gates multiply
+// the experts' input, the library runs every expert on every token and knows no ids: .router_out0
+// has the gates of all experts [T, E], 0 for those not chosen, and .experts_out is [E * T, d].
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "waybill/checkpoint.h"
 
 namespace waybill::cli {
 
@@ -31,8 +35,8 @@ class Golden {
   const std::string& file() const;
   bool has(const std::string& block) const;
   // MissingTensor, DtypeMismatch, ShapeMismatch (file and tensor named) when the recording doesn't
-  // fit [T, hidden] rows and [T, topk] ids.
-  RecordedBlock block(const std::string& name, std::int64_t hidden, std::int64_t topk) const;
+  // fit the model.
+  RecordedBlock block(const std::string& name, const ModelConfig& model) const;
 
  private:
   struct State;

@@ -9,7 +9,7 @@ namespace waybill::cli {
 
 void add_later(CLI::App& app, Action& action) {
   for (const char* name : std::to_array({"balance", "migrate", "convert", "verify", "release",
-                                         "serve", "eval", "bench", "report", "make-checkpoint"})) {
+                                         "serve", "eval", "bench", "report"})) {
     CLI::App* command = app.add_subcommand(name);
     command->group("");          // not in the help
     command->prefix_command();   // whatever stands behind it

@@ -91,6 +91,7 @@ Exit execute(int argc, char** argv) {
   add_plan(app, action);
   add_doctor(app, action);
   add_explain(app, action);
+  add_make_checkpoint(app, action);
   add_later(app, action);
   try {
     parse(app, argc, argv);

@@ -165,6 +165,7 @@ PlanResult plan_synthetic(const PlanCommand& command) {
 PlanResult plan_checkpoint(const PlanCommand& command) {
   const Checkpoint checkpoint = Checkpoint::open(command.step.checkpoint);
   const ModelConfig& model = checkpoint.config();
+  check_dedup(model, command.step.dedup);
   PlanResult result{
       .source = fmt::format("{} router on random rows, seed {}", model.family, command.step.seed),
       .experts = model.experts,

@@ -136,6 +136,7 @@ RunResult execute(const RunOptions& options) {
   const StepSettings settings = resolve_settings(options.step);
   const Checkpoint checkpoint = Checkpoint::open(options.step.checkpoint);
   const ModelConfig& model = checkpoint.config();
+  check_dedup(model, options.step.dedup);
   Layout layout = resolve_layout(options.step, model.experts, model.moe_layers);
   const std::vector<LayerId> layers = resolve_layers(options.step, model.moe_layers);
   std::optional<Golden> golden;
@@ -167,7 +168,7 @@ RunResult execute(const RunOptions& options) {
     }
     const std::string block = checkpoint.block_name(layer);
     if (golden && golden->has(block)) {
-      const RecordedBlock recorded = golden->block(block, model.hidden, model.topk);
+      const RecordedBlock recorded = golden->block(block, model);
       described.golden = compare_recorded(model, recorded, runner.run(layer, recorded.block_in));
       collect_violations(layer, "recording", *described.golden, settings.dtype, result.violations);
     }

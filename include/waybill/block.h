@@ -42,11 +42,14 @@ struct BlockOptions {
   Checks checks = Checks::counts;
 };
 
+// InvalidValue when one row per (token, destination rank) is asked for where gates multiply the
+// experts' input and a token has several: their rows differ, so one copy can't serve them all.
+void check_dedup(const ModelConfig& model, bool dedup);
+
 // One rank's end of one MoE block.
 class MoeBlock {
  public:
-  // InvalidValue for dedup where gates multiply the experts' input and a token has several: their
-  // rows differ, so one copy can't serve them all.
+  // The errors of check_dedup, of MoeLayer and of the checkpoint.
   MoeBlock(const Checkpoint& checkpoint, LayerId layer, const BlockOptions& options,
            ExpertStore& store, Communicator& comm, PlacementRegistry& registry,
            const Topology& topology, ThreadPool* pool = nullptr);

@@ -14,16 +14,7 @@ namespace {
 LayerOptions layer_options(const Checkpoint& checkpoint, LayerId layer,
                            const BlockOptions& options) {
   const ModelConfig& config = checkpoint.config();
-  if (config.scales_input && config.topk > 1 && options.dedup) {
-    throw Error(Code::InvalidValue)
-        .at("field", "dedup")
-        .at("family", config.family)
-        .expected("off")
-        .found("on")
-        .note(
-            "the family's gates multiply the experts' input, so a token's experts read different "
-            "rows and one copy cannot serve them all");
-  }
+  check_dedup(config, options.dedup);
   LayerOptions result;
   result.layer = layer;
   result.hidden = config.hidden;
@@ -38,6 +29,18 @@ LayerOptions layer_options(const Checkpoint& checkpoint, LayerId layer,
 }
 
 }  // namespace
+
+void check_dedup(const ModelConfig& model, bool dedup) {
+  if (!dedup || !model.scales_input || model.topk == 1) return;
+  throw Error(Code::InvalidValue)
+      .at("field", "dedup")
+      .at("family", model.family)
+      .expected("off")
+      .found("on")
+      .note(
+          "the family's gates multiply the experts' input, so a token's experts read different "
+          "rows and one copy can't serve them all");
+}
 
 struct MoeBlock::State {
   const Router router;

@@ -51,8 +51,10 @@ TEST_P(Families, Bf16StaysWithinOnePercentOfTheRecording) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Run, Families,
-                         ::testing::Values("mixtral", "qwen3_moe", "olmoe", "deepseek_v3",
-                                           "gpt_oss"));
+                         ::testing::Values("deepseek_v2", "deepseek_v3", "dots1", "ernie4_5_moe",
+                                           "glm4_moe", "gpt_oss", "granitemoe", "llama4_text",
+                                           "minimax_m2", "mixtral", "olmoe", "phimoe", "qwen2_moe",
+                                           "qwen3_moe"));
 
 TEST(Run, OutputHashDoesNotDependOnHowTheWorkIsSpread) {
   const TemporaryFolder folder;
