@@ -16,6 +16,14 @@ function(run)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
+# README.md shows the consumer's source.
+file(READ ${CONSUMER_DIR}/consumer.cpp source)
+file(READ ${CONSUMER_DIR}/../../README.md readme)
+string(FIND "${readme}" "${source}" found)
+if(found EQUAL -1)
+  message(FATAL_ERROR "README.md doesn't show tests/consumer/consumer.cpp as it is")
+endif()
+
 run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${work}/prefix)
 run(${CMAKE_COMMAND} -S ${CONSUMER_DIR} -B ${work}/build -DCMAKE_BUILD_TYPE=Release
     -DCMAKE_PREFIX_PATH=${work}/prefix)
