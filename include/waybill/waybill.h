@@ -35,7 +35,7 @@ typedef enum wb_code {
 } wb_code;
 
 /* "RecvSplitMismatch"; "OK" for WB_OK, NULL for a number that is no code. Static storage. */
-const char* wb_code_name(wb_code code);
+const char* wb_code_name(int32_t code);
 /* What the last call on this thread that failed had to say: the code, where, what was expected and
  * what was found. Valid until this thread's next failing call; "" before any. */
 const char* wb_last_error_message(void);
@@ -57,14 +57,14 @@ typedef enum wb_checks { WB_CHECKS_OFF, WB_CHECKS_COUNTS, WB_CHECKS_FULL } wb_ch
 /* A tensor in host memory that the caller owns. Strides count elements. data NULL: absent. */
 typedef struct wb_tensor {
   void* data;
-  wb_dtype dtype;
-  int32_t rank; /* at most 4 */
+  int32_t dtype; /* wb_dtype */
+  int32_t rank;  /* at most 4 */
   int64_t shape[4];
   int64_t strides[4];
 } wb_tensor;
 /* Row-major, without gaps. */
-wb_tensor wb_tensor_1d(const void* data, wb_dtype dtype, int64_t extent);
-wb_tensor wb_tensor_2d(const void* data, wb_dtype dtype, int64_t rows, int64_t columns);
+wb_tensor wb_tensor_1d(const void* data, int32_t dtype, int64_t extent);
+wb_tensor wb_tensor_2d(const void* data, int32_t dtype, int64_t rows, int64_t columns);
 
 /* y = down . act(gate . x + gate_bias, up . x + up_bias) + down_bias. f32, bf16 or f16, any
  * strides; used in place: the memory must live and stay as it is until wb_runtime_close(). Biases
@@ -88,17 +88,17 @@ typedef struct wb_runtime_options {
   int32_t nodes;             /* equal runs of consecutive ranks */
   const int32_t* peer_order; /* [ranks] any permutation; NULL: rank order */
   int32_t experts, hidden, topk;
-  wb_dtype dtype; /* of activations, arithmetic and return rows: WB_F32 or WB_BF16 */
-  wb_activation activation;
+  int32_t dtype;      /* of activations, arithmetic and return rows: WB_F32 or WB_BF16 */
+  int32_t activation; /* wb_activation */
   float activation_alpha, activation_limit;
   /* Logical experts of each rank's slots in local order, rank after rank: slot_counts [ranks],
    * slot_experts [sum of slot_counts]. An expert may have several slots. Both NULL: experts in
    * contiguous runs, one slot each. */
   const int32_t* slot_counts;
   const int32_t* slot_experts;
-  wb_selector selector;
-  int32_t dedup; /* not 0: one payload row per (token, destination rank) */
-  wb_checks checks;
+  int32_t selector;   /* wb_selector */
+  int32_t dedup;      /* not 0: one payload row per (token, destination rank) */
+  int32_t checks;     /* wb_checks */
   int32_t timeout_ms; /* longest wait for peers in one phase */
 } wb_runtime_options;
 #define WB_RUNTIME_OPTIONS_MAGIC 0x57424f50U

@@ -102,8 +102,8 @@ bool same(const AgreedFacts& a, const AgreedFacts& b) {
 
 // The first field in which they differ; labels that are equal as far as they are kept differ in
 // what their hash covers.
-[[noreturn]] void throw_difference(const AgreedFacts& reference, Rank reference_rank,
-                                   const AgreedFacts& other, Rank other_rank) {
+Error difference(const AgreedFacts& reference, Rank reference_rank, const AgreedFacts& other,
+                 Rank other_rank) {
   const auto field = std::ranges::find_if(
       fields, [&](const Field& f) { return f.text(reference) != f.text(other); });
   const bool known = field != fields.end();
@@ -112,7 +112,7 @@ bool same(const AgreedFacts& a, const AgreedFacts& b) {
       .at("rank", other_rank)
       .at("other_rank", reference_rank);
   if (known) error.expected(field->text(reference)).found(field->text(other));
-  throw error;
+  return error;
 }
 
 // fault_text holds zero-terminated strings: expected, found, then name and value of each
@@ -194,7 +194,7 @@ std::vector<AgreementRecord> agree(Communicator& comm, const AgreementRecord& mi
   for (const PeerSlot peer : group.by_rank()) {
     const AgreementRecord& record = records[peer.index()];
     if (!same(reference, record.facts)) {
-      throw_difference(reference, group.rank_of(lowest), record.facts, group.rank_of(peer));
+      throw difference(reference, group.rank_of(lowest), record.facts, group.rank_of(peer));
     }
   }
   for (const PeerSlot peer : group.by_rank()) {

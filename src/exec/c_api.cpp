@@ -45,7 +45,7 @@ T& required(T* argument, std::string_view name) {
   return *argument;
 }
 
-wb_tensor contiguous(const void* data, wb_dtype dtype, std::initializer_list<std::int64_t> shape) {
+wb_tensor contiguous(const void* data, int32_t dtype, std::initializer_list<std::int64_t> shape) {
   wb_tensor tensor{};
   const TensorView view = TensorView::contiguous(data, DType::f32, shape);
   tensor.data = view.data;
@@ -65,7 +65,7 @@ using waybill::InFlight;
 using waybill::Planned;
 namespace c_api = waybill::c_api;
 
-const char* wb_code_name(wb_code code) {
+const char* wb_code_name(int32_t code) {
   if (code == WB_OK) return "OK";
   if (code < 0 || code >= WB_CODE_COUNT) return nullptr;
   return name(static_cast<waybill::Code>(code - 1)).data();  // names are literals
@@ -73,11 +73,11 @@ const char* wb_code_name(wb_code code) {
 
 const char* wb_last_error_message(void) { return c_api::last_error_message().c_str(); }
 
-wb_tensor wb_tensor_1d(const void* data, wb_dtype dtype, int64_t extent) {
+wb_tensor wb_tensor_1d(const void* data, int32_t dtype, int64_t extent) {
   return c_api::contiguous(data, dtype, {extent});
 }
 
-wb_tensor wb_tensor_2d(const void* data, wb_dtype dtype, int64_t rows, int64_t columns) {
+wb_tensor wb_tensor_2d(const void* data, int32_t dtype, int64_t rows, int64_t columns) {
   return c_api::contiguous(data, dtype, {rows, columns});
 }
 

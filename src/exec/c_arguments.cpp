@@ -13,12 +13,13 @@ namespace {
 
 // A C enumeration counts from 0, and may hold any number.
 template <class To, std::size_t n>
-To enumerator(std::int64_t value, const std::array<To, n>& values, std::string_view field) {
-  if (value < 0 || value >= std::int64_t{n}) refuse(field, fmt::format("0 to {}", n - 1), value);
+To enumerator(std::int32_t value, const std::array<To, n>& values, std::string_view field) {
+  if (value < 0 || value >= static_cast<std::int32_t>(n))
+    refuse(field, fmt::format("0 to {}", n - 1), value);
   return values[static_cast<std::size_t>(value)];
 }
 
-DType dtype_of(wb_dtype dtype, std::string_view field) {
+DType dtype_of(std::int32_t dtype, std::string_view field) {
   return enumerator(dtype, std::array{DType::f32, DType::bf16, DType::f16}, field);
 }
 

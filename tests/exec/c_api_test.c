@@ -227,7 +227,7 @@ static void structs_and_arguments_are_checked(void) {
   EXPECT(wb_runtime_open(NULL, weights, &runtime) == WB_InvalidValue);
   EXPECT(wb_runtime_open(&options, NULL, &runtime) == WB_InvalidValue);
   EXPECT(wb_runtime_open(&options, weights, NULL) == WB_InvalidValue);
-  options.selector = (wb_selector)99;
+  options.selector = 99;
   EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_InvalidValue);
   EXPECT(strstr(wb_last_error_message(), "selector") != NULL);
   options = two_ranks();
@@ -258,6 +258,7 @@ static void codes_have_names(void) {
   EXPECT(strcmp(wb_code_name(WB_RecvSplitMismatch), "RecvSplitMismatch") == 0);
   EXPECT(strcmp(wb_code_name(WB_StructMismatch), "StructMismatch") == 0);
   EXPECT(wb_code_name(WB_CODE_COUNT) == NULL);
+  EXPECT(wb_code_name(-1) == NULL);
 }
 
 int main(void) {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <cstring>
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <random>
 #include <span>
 #include <vector>
@@ -67,7 +69,8 @@ void over_ranks(LayerCase& c, std::int32_t ranks, std::mt19937_64& rng) {
 }
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  return std::ranges::equal(a, b, {}, std::bit_cast<std::uint32_t, float>,
+                            std::bit_cast<std::uint32_t, float>);
 }
 
 RC_GTEST_PROP(SameBits, ForAnyRanksPlacementSelectorPeerOrderDedupAndChecks, ()) {

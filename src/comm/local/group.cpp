@@ -85,6 +85,7 @@ void LocalGroup::run(const std::function<void(Communicator&)>& body) {
   const ProcessGroup& group = state_->group;
   const auto rendezvous = std::make_shared<local::Rendezvous>(group, state_->options);
   std::vector<std::unique_ptr<Communicator>> ends;
+  ends.reserve(static_cast<std::size_t>(group.size()));
   for (std::int32_t peer = 0; peer < group.size(); ++peer) {
     ends.push_back(std::make_unique<local::LocalCommunicator>(group, PeerSlot{peer}, rendezvous));
   }
