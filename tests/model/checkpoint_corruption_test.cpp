@@ -55,8 +55,7 @@ void open(const testing::TemporaryFolder& folder) {
 }
 
 RC_GTEST_PROP(CheckpointCorruption, OfTheConfigIsAnErrorAtMost, ()) {
-  const std::string family =
-      *rc::gen::element<std::string>("mixtral", "qwen3_moe", "olmoe", "deepseek_v3", "gpt_oss");
+  const std::string family(*rc::gen::elementOf(family_names()));
   std::string config = shipped(family, "config.json");
   damage(config, config.size());
   const testing::TemporaryFolder folder;

@@ -93,20 +93,42 @@ INSTANTIATE_TEST_SUITE_P(
         config("StepOfZero", "qwen3_moe", "decoder_sparse_step", 0, Code::InvalidValue),
         config("QuantisedWeights", "deepseek_v3", "quantization_config", {{"quant_method", "fp8"}},
                Code::DtypeMismatch, "quantization_config.quant_method"),
-        config("NullWhereAValueIsNeeded", "mixtral", "hidden_size", nullptr, Code::MissingField)),
+        config("NullWhereAValueIsNeeded", "mixtral", "hidden_size", nullptr, Code::MissingField),
+        config("UnknownChoice", "deepseek_v2", "topk_method", "noaux_tc", Code::InvalidValue),
+        config("SigmoidScores", "deepseek_v2", "scoring_func", "sigmoid", Code::InvalidValue),
+        config("BiasedSharedExperts", "deepseek_v2", "mlp_bias", true, Code::InvalidValue),
+        config("UnequalGroupsOfV2", "deepseek_v2", "n_group", 5, Code::InvalidValue),
+        config("SoftmaxScores", "glm4_moe", "scoring_func", "softmax", Code::InvalidValue),
+        config("GroupsOfOneAreNoPair", "dots1", "n_group", 12, Code::InvalidValue),
+        config("ThreeChoicesOfSparsemixer", "phimoe", "num_experts_per_tok", 3, Code::InvalidValue),
+        config("NegativeJitter", "phimoe", "router_jitter_noise", -0.01, Code::InvalidValue),
+        config("RoutingWithoutBias", "minimax_m2", "use_routing_bias", false, Code::InvalidValue),
+        config("BiasedExperts", "ernie4_5_moe", "use_bias", true, Code::InvalidValue),
+        config("NegativeFloor", "ernie4_5_moe", "moe_norm_min", -1, Code::InvalidValue),
+        config("IntervalOfZero", "ernie4_5_moe", "moe_layer_interval", 0, Code::InvalidValue),
+        config("EndBeforeTheFirstLayer", "ernie4_5_moe", "moe_layer_end_index", -2,
+               Code::InvalidValue),
+        config("NoLayerInTheInterval", "ernie4_5_moe", "moe_layer_start_index", 4,
+               Code::InvalidValue, "num_hidden_layers"),
+        config("ListedLayerThatDoesNotExist", "llama4_text", "moe_layers", {2}, Code::InvalidValue,
+               "moe_layers[0]"),
+        config("NoListedLayer", "llama4_text", "moe_layers", nlohmann::json::array(),
+               Code::InvalidValue, "num_hidden_layers")),
     name_of);
 
-INSTANTIATE_TEST_SUITE_P(MissingFields, CheckpointRefuses,
-                         ::testing::Values(without("Family", "mixtral", "model_type"),
-                                           without("Hidden", "mixtral", "hidden_size"),
-                                           without("Layers", "mixtral", "num_hidden_layers"),
-                                           without("Experts", "mixtral", "num_local_experts"),
-                                           without("Width", "olmoe", "intermediate_size"),
-                                           without("Choices", "gpt_oss", "num_experts_per_tok"),
-                                           without("Groups", "deepseek_v3", "n_group"),
-                                           without("SharedExperts", "deepseek_v3",
-                                                   "n_shared_experts")),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    MissingFields, CheckpointRefuses,
+    ::testing::Values(without("Family", "mixtral", "model_type"),
+                      without("Hidden", "mixtral", "hidden_size"),
+                      without("Layers", "mixtral", "num_hidden_layers"),
+                      without("Experts", "mixtral", "num_local_experts"),
+                      without("Width", "olmoe", "intermediate_size"),
+                      without("Choices", "gpt_oss", "num_experts_per_tok"),
+                      without("Groups", "deepseek_v3", "n_group"),
+                      without("GroupsOfV2", "deepseek_v2", "n_group"),
+                      without("SharedWidth", "qwen2_moe", "shared_expert_intermediate_size"),
+                      without("SharedExperts", "deepseek_v3", "n_shared_experts")),
+    name_of);
 
 Damage tensor(const char* fault, const char* family, const char* name, DType dtype,
               std::vector<std::int64_t> shape, Code code) {
@@ -134,6 +156,14 @@ INSTANTIATE_TEST_SUITE_P(
                Code::ShapeMismatch),
         tensor("WideSharedExpert", "deepseek_v3",
                "model.layers.1.mlp.shared_experts.gate_proj.weight", DType::bf16, {80, 64},
+               Code::ShapeMismatch),
+        tensor("FlatSelectionBias", "ernie4_5_moe",
+               "model.layers.1.mlp.moe_statics.e_score_correction_bias", DType::bf16, {12},
+               Code::ShapeMismatch),
+        tensor("SharedGateOfTwoRows", "qwen2_moe", "model.layers.0.mlp.shared_expert_gate.weight",
+               DType::bf16, {2, 64}, Code::ShapeMismatch),
+        tensor("StackedExpertsOfAnotherOrder", "llama4_text",
+               "model.layers.1.feed_forward.experts.gate_up_proj", DType::bf16, {8, 96, 64},
                Code::ShapeMismatch),
         tensor("Fp8Expert", "deepseek_v3", "model.layers.1.mlp.experts.2.down_proj.weight",
                DType::f8_e4m3, {64, 40}, Code::DtypeMismatch),
@@ -185,6 +215,25 @@ TEST(CheckpointMissingTensor, FindsAWholeMissingExpert) {
     }
   }
   EXPECT_EQ(error.coordinate("tensors"), wanted);
+}
+
+// One layer's experts as the library keeps them, one as published: neither layout is whole.
+TEST(CheckpointMissingTensor, IsOfTheLayoutThatMostExpertsFollow) {
+  const TemporaryFolder folder;
+  EditableCheckpoint checkpoint = EditableCheckpoint::shipped("olmoe");
+  std::erase_if(checkpoint.tensors, [](const auto& tensor) {
+    return tensor.first.starts_with("model.layers.1.mlp.experts.");
+  });
+  checkpoint.tensors["model.layers.1.mlp.experts.gate_up_proj"] = {
+      DType::bf16, {16, 96, 64}, std::vector<std::byte>(16 * 96 * 64 * 2)};
+  checkpoint.tensors["model.layers.1.mlp.experts.down_proj"] = {
+      DType::bf16, {16, 64, 48}, std::vector<std::byte>(16 * 64 * 48 * 2)};
+  checkpoint.write(folder.path());
+  const Error error = fault([&] { Checkpoint::open(folder.path()); });
+  EXPECT_EQ(error.code(), Code::MissingTensor);
+  EXPECT_TRUE(std::string(error.coordinate("tensors"))
+                  .starts_with("model.layers.1.mlp.experts.0.gate_proj.weight, "));
+  EXPECT_NE(std::string(error.what()).find("experts.gate_up_proj"), std::string::npos);
 }
 
 TEST(CheckpointInventory, ListsUnusedTensorsOfMoeBlocksAlone) {

@@ -104,6 +104,29 @@ TEST(CheckpointVariants, AbsentFieldsTakeTheFamilysDefault) {
   EXPECT_TRUE(Checkpoint::open(folder.path()).config().router.renormalize);
 }
 
+TEST(CheckpointVariants, AbsentFieldsOfLaterFamiliesTakeTheirDefaultToo) {
+  const auto without = [](const char* family, std::initializer_list<const char*> fields) {
+    const TemporaryFolder folder;
+    EditableCheckpoint checkpoint = EditableCheckpoint::shipped(family);
+    for (const char* field : fields) checkpoint.config.erase(field);
+    checkpoint.write(folder.path());
+    return Checkpoint::open(folder.path()).config();
+  };
+  const ModelConfig glm = without(
+      "glm4_moe", {"n_group", "topk_group", "first_k_dense_replace", "routed_scaling_factor"});
+  EXPECT_EQ(glm.router.groups, 1);
+  EXPECT_EQ(glm.router.scale, 1.0F);
+  EXPECT_EQ(glm.moe_layers.front(), LayerId(1));
+  EXPECT_FALSE(without("dots1", {"norm_topk_prob"}).router.renormalize);
+  EXPECT_EQ(without("deepseek_v2", {"topk_method"}).router.groups, 1);
+  EXPECT_EQ(without("phimoe", {"router_jitter_noise"}).router.jitter_epsilon, 0.01F);
+  EXPECT_EQ(without("ernie4_5_moe", {"moe_norm_min"}).router.renormalize_floor, 1e-12F);
+  EXPECT_EQ(
+      without("ernie4_5_moe", {"moe_layer_start_index", "moe_layer_end_index"}).moe_layers.back(),
+      LayerId(3));
+  EXPECT_EQ(without("llama4_text", {"moe_layers"}).moe_layers.size(), 2U);
+}
+
 TEST(CheckpointVariants, DenseLayersAreLeftOut) {
   const auto layers = [](EditableCheckpoint& checkpoint) {
     const TemporaryFolder folder;
@@ -123,6 +146,20 @@ TEST(CheckpointVariants, DenseLayersAreLeftOut) {
   EditableCheckpoint deepseek = EditableCheckpoint::shipped("deepseek_v3");
   deepseek.config["moe_layer_freq"] = 2;
   EXPECT_EQ(layers(deepseek), (std::vector<std::int32_t>{2}));
+
+  EditableCheckpoint llama = EditableCheckpoint::shipped("llama4_text");
+  llama.config["moe_layers"] = {1};
+  EXPECT_EQ(layers(llama), (std::vector<std::int32_t>{1}));
+  llama.config["moe_layers"] = nullptr;
+  llama.config["interleave_moe_layer_step"] = 2;
+  EXPECT_EQ(layers(llama), (std::vector<std::int32_t>{1}));
+
+  EditableCheckpoint ernie = EditableCheckpoint::shipped("ernie4_5_moe");
+  ernie.config["moe_layer_start_index"] = 2;
+  EXPECT_EQ(layers(ernie), (std::vector<std::int32_t>{3}));
+  ernie.config["moe_layer_start_index"] = 0;
+  ernie.config["moe_layer_end_index"] = 2;
+  EXPECT_EQ(layers(ernie), (std::vector<std::int32_t>{1}));
 }
 
 TEST(CheckpointVariants, SharedExpertsAreOneOfTheirJointWidth) {

@@ -56,6 +56,18 @@ TEST(RouterFault, SpecOutOfRangeNamesTheField) {
   EXPECT_EQ(field([](RouterSpec& s) { s.topk_groups = 0; }), "topk_groups");
 }
 
+TEST(RouterFault, SparsemixerKnowsNeitherGroupsNorASelectionBias) {
+  Call call;
+  call.router.spec.score = RouterScore::sparsemixer;
+  EXPECT_NO_THROW(route(call.router, call.hidden));
+  call.router.selection_bias = view({4});
+  EXPECT_EQ(call.error().code(), Code::InvalidValue);
+  EXPECT_EQ(call.error().coordinate("field"), "selection_bias");
+  call.router.spec.groups = 2;
+  EXPECT_EQ(call.error().code(), Code::InvalidValue);
+  EXPECT_EQ(call.error().coordinate("field"), "groups");
+}
+
 TEST(RouterFault, WrongShapeNamesTheTensor) {
   const auto field = [](auto mutate) {
     Call call;

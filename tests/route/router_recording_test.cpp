@@ -1,4 +1,4 @@
-// The routers of five families against what Hugging Face transformers recorded.
+// The routers of the families against what Hugging Face transformers recorded.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,6 +37,35 @@ constexpr RouterSpec deepseek{.score = RouterScore::sigmoid,
                               .groups = 4,
                               .topk_groups = 2};
 constexpr RouterSpec gpt_oss{.score = RouterScore::topk_then_softmax, .experts = 8, .topk = 4};
+constexpr RouterSpec deepseek_v2{.experts = 12,
+                                 .topk = 3,
+                                 .scale = 1.6F,
+                                 .groups = 4,
+                                 .topk_groups = 2,
+                                 .group_score = GroupScore::best};
+constexpr RouterSpec deepseek_v2_greedy{.experts = 10, .topk = 4};
+constexpr RouterSpec dots1{.score = RouterScore::sigmoid,
+                           .experts = 12,
+                           .topk = 4,
+                           .scale = 2.5F,
+                           .groups = 2,
+                           .topk_groups = 1};
+constexpr RouterSpec ernie{
+    .experts = 12, .topk = 4, .renormalize = true, .renormalize_floor = 1e-12F};
+constexpr RouterSpec glm4{.score = RouterScore::sigmoid,
+                          .experts = 12,
+                          .topk = 4,
+                          .renormalize = true,
+                          .renormalize_epsilon = 1e-20F,
+                          .scale = 1.5F,
+                          .groups = 3,
+                          .topk_groups = 2};
+constexpr RouterSpec granite{.score = RouterScore::topk_then_softmax, .experts = 10, .topk = 3};
+constexpr RouterSpec minimax{
+    .score = RouterScore::sigmoid, .experts = 12, .topk = 4, .renormalize = true};
+constexpr RouterSpec phimoe{
+    .score = RouterScore::sparsemixer, .experts = 8, .topk = 2, .jitter_epsilon = 0.15F};
+constexpr RouterSpec qwen2{.experts = 12, .topk = 4};
 
 const RecordedRouter recorded[] = {
     {"mixtral", "model.layers.0.mlp", "model.layers.0.block_sparse_moe.gate.weight", mixtral},
@@ -53,6 +82,25 @@ const RecordedRouter recorded[] = {
      "model.layers.0.mlp.router.bias"},
     {"gpt_oss", "model.layers.1.mlp", "model.layers.1.mlp.router.weight", gpt_oss, false,
      "model.layers.1.mlp.router.bias"},
+    {"deepseek_v2", "model.layers.1.mlp", "model.layers.1.mlp.gate.weight", deepseek_v2, true},
+    {"deepseek_v2", "model.layers.2.mlp", "model.layers.2.mlp.gate.weight", deepseek_v2, true},
+    {"deepseek_v2_greedy", "model.layers.1.mlp", "model.layers.1.mlp.gate.weight",
+     deepseek_v2_greedy, true},
+    {"dots1", "model.layers.1.mlp", "model.layers.1.mlp.gate.weight", dots1, true, nullptr,
+     "model.layers.1.mlp.gate.e_score_correction_bias"},
+    {"ernie4_5_moe", "model.layers.1.mlp", "model.layers.1.mlp.gate.weight", ernie, false, nullptr,
+     "model.layers.1.mlp.moe_statics.e_score_correction_bias"},
+    {"ernie4_5_moe", "model.layers.3.mlp", "model.layers.3.mlp.gate.weight", ernie, false, nullptr,
+     "model.layers.3.mlp.moe_statics.e_score_correction_bias"},
+    {"glm4_moe", "model.layers.1.mlp", "model.layers.1.mlp.gate.weight", glm4, true, nullptr,
+     "model.layers.1.mlp.gate.e_score_correction_bias"},
+    {"granitemoe", "model.layers.0.block_sparse_moe",
+     "model.layers.0.block_sparse_moe.router.layer.weight", granite},
+    {"minimax_m2", "model.layers.0.mlp", "model.layers.0.block_sparse_moe.gate.weight", minimax,
+     true, nullptr, "model.layers.0.block_sparse_moe.e_score_correction_bias"},
+    {"phimoe", "model.layers.0.mlp", "model.layers.0.block_sparse_moe.gate.weight", phimoe},
+    {"phimoe", "model.layers.1.mlp", "model.layers.1.block_sparse_moe.gate.weight", phimoe},
+    {"qwen2_moe", "model.layers.1.mlp", "model.layers.1.mlp.gate.weight", qwen2},
 };
 
 class RouterRecording : public ::testing::TestWithParam<RecordedRouter> {
@@ -61,8 +109,8 @@ class RouterRecording : public ::testing::TestWithParam<RecordedRouter> {
     if (name == nullptr) return {};
     const SafetensorsTensor* found = model.find(name);
     if (found == nullptr) throw std::out_of_range(name);
-    if (found->shape.size() == 1) {
-      return TensorView::contiguous(found->bytes.data(), found->dtype, {found->shape[0]});
+    if (found->shape.size() == 1 || found->shape[0] == 1) {  // a bias, [E] or [1, E]
+      return TensorView::contiguous(found->bytes.data(), found->dtype, {found->shape.back()});
     }
     return TensorView::contiguous(found->bytes.data(), found->dtype,
                                   {found->shape[0], found->shape[1]});

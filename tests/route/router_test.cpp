@@ -22,6 +22,9 @@ using ::testing::ElementsAre;
 using testing::fault;
 
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+constexpr RouterScore every_score[] = {RouterScore::softmax_then_topk,
+                                       RouterScore::topk_then_softmax, RouterScore::sigmoid,
+                                       RouterScore::topk_then_sigmoid, RouterScore::sparsemixer};
 
 // A router whose logits are its input: an identity weight.
 class LogitRouter {
@@ -88,6 +91,66 @@ TEST(Router, GroupLimitGoesByTheTwoBestOfAGroup) {
   EXPECT_THAT(router({3, -9, -9, 1, 2, -9}).experts, ElementsAre(4, 3));
 }
 
+// The two best together are in the other group.
+TEST(Router, GroupLimitGoesByTheBestOfAGroupWhereTheFamilySaysSo) {
+  const LogitRouter router(
+      {.experts = 6, .topk = 2, .groups = 2, .topk_groups = 1, .group_score = GroupScore::best});
+  EXPECT_THAT(router({3, -9, -8, 2.9F, 2.9F, -9}).experts, ElementsAre(0, 2));
+}
+
+TEST(Router, RenormalisationDividesByNoLessThanItsFloor) {
+  const LogitRouter router({.score = RouterScore::sigmoid,
+                            .experts = 2,
+                            .topk = 2,
+                            .renormalize = true,
+                            .renormalize_floor = 4.0F});
+  const RoutingResult small = router({0, 0});
+  EXPECT_FLOAT_EQ(small.gates[0], 0.5F / 4.0F);
+  const LogitRouter low({.score = RouterScore::sigmoid,
+                         .experts = 2,
+                         .topk = 2,
+                         .renormalize = true,
+                         .renormalize_floor = 0.25F});
+  EXPECT_FLOAT_EQ(low({0, 0}).gates[0], 0.5F);
+}
+
+// Sigmoids of large logits are all 1, so a choice by them would fall to the lower id.
+TEST(Router, SigmoidOfTheChosenIsChosenByLogits) {
+  const LogitRouter router({.score = RouterScore::topk_then_sigmoid, .experts = 3, .topk = 1});
+  const RoutingResult result = router({40, 50, 60});
+  EXPECT_THAT(result.experts, ElementsAre(2));
+  EXPECT_EQ(result.gates[0], 1.0F);
+  EXPECT_FLOAT_EQ(router({-1, 0, -1}).gates[0], 0.5F);
+}
+
+// Distances to the largest, relative: 0, 0.1, 0.5, then 0.44 among what is left.
+TEST(Sparsemixer, GatesAreSoftmaxOverWhatComesNear) {
+  const LogitRouter router(
+      {.score = RouterScore::sparsemixer, .experts = 3, .topk = 2, .jitter_epsilon = 0.1F});
+  const RoutingResult result = router({1.0F, 1.8F, 2.0F});
+  EXPECT_THAT(result.experts, ElementsAre(2, 1));
+  EXPECT_FLOAT_EQ(result.gates[0], 1 / (1 + std::exp(-0.2F)));
+  EXPECT_FLOAT_EQ(result.gates[1], 1.0F) << "the first choice counts no more";
+}
+
+TEST(Sparsemixer, DistanceIsRelativeToTheLargerMagnitude) {
+  const LogitRouter router(
+      {.score = RouterScore::sparsemixer, .experts = 3, .topk = 1, .jitter_epsilon = 0.25F});
+  // (-1 - -1.5) / 1.5 is near, (-1 - -4) / 4 is not; against the largest alone neither would be.
+  EXPECT_FLOAT_EQ(router({-1.0F, -1.5F, -4.0F}).gates[0], 1 / (1 + std::exp(-0.5F)));
+}
+
+TEST(Sparsemixer, WithoutJitterOnlyEqualLogitsAreNear) {
+  const LogitRouter router({.score = RouterScore::sparsemixer, .experts = 4, .topk = 2});
+  const RoutingResult tied = router({0, 0, 0, -1});
+  EXPECT_THAT(tied.experts, ElementsAre(0, 1));
+  EXPECT_FLOAT_EQ(tied.gates[0], 1.0F / 3) << "zero over zero is no distance";
+  EXPECT_FLOAT_EQ(tied.gates[1], 1.0F / 2);
+  const RoutingResult apart = router({1, 2, 3, 4});
+  EXPECT_EQ(apart.gates[0], 1.0F);
+  EXPECT_EQ(apart.gates[1], 1.0F);
+}
+
 TEST(Router, ExpertsOfOtherGroupsAreNeverChosenWhateverTheBias) {
   LogitRouter router(
       {.score = RouterScore::sigmoid, .experts = 4, .topk = 2, .groups = 2, .topk_groups = 1});
@@ -96,8 +159,7 @@ TEST(Router, ExpertsOfOtherGroupsAreNeverChosenWhateverTheBias) {
 }
 
 TEST(Router, NanLogitMakesEveryGateOfItsRowNan) {
-  for (RouterScore score :
-       {RouterScore::softmax_then_topk, RouterScore::topk_then_softmax, RouterScore::sigmoid}) {
+  for (RouterScore score : every_score) {
     const LogitRouter router({.score = score, .experts = 4, .topk = 2, .renormalize = true});
     // The identity weight spreads a NaN over its whole row: 0 * NaN is NaN.
     const RoutingResult result = router({1, 2, 3, 4, 1, nan, 3, 4});
@@ -113,8 +175,7 @@ TEST(Router, NanLogitMakesEveryGateOfItsRowNan) {
 TEST(Router, NanOfOneExpertAloneIsNotPassedOver) {
   std::vector<float> weight{1, nan, 2};
   const std::vector<float> hidden{1};
-  for (RouterScore score :
-       {RouterScore::softmax_then_topk, RouterScore::topk_then_softmax, RouterScore::sigmoid}) {
+  for (RouterScore score : every_score) {
     const Router router{{.score = score, .experts = 3, .topk = 2},
                         TensorView::contiguous(weight.data(), DType::f32, {3, 1}),
                         {},
