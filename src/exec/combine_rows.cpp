@@ -3,10 +3,8 @@
 #include <vector>
 
 #include "base/narrow_float.h"
+#include "base/simd_targets.h"
 
-// As in the expert kernels, whose target the agreement covers.
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "exec/combine_rows.cpp"
 #include <hwy/foreach_target.h>

@@ -5,10 +5,9 @@
 #include <cstring>
 #include <utility>
 
-// AVX2 and AVX-512 have fused multiply-add; older sets run Highway's portable code. Scalable
-// vectors can't stand in the accumulator arrays.
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#include "base/narrow_float.h"
+#include "base/simd_targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "expert/kernels.cpp"
 #include <hwy/foreach_target.h>
@@ -113,12 +112,7 @@ void widen(const std::byte* steps, std::int64_t depth, float* out) {
 }
 
 float widened(float value) { return value; }
-float widened(std::uint16_t bf16) {
-  const std::uint32_t bits = std::uint32_t{bf16} << 16;
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
+float widened(std::uint16_t bf16) { return widen_bf16(bf16); }
 
 // A stretch of the tile at a time, so that the rows that share its lines find them in cache.
 template <class T>

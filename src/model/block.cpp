@@ -43,6 +43,7 @@ void check_dedup(const ModelConfig& model, bool dedup) {
 }
 
 struct MoeBlock::State {
+  Communicator& comm;
   const Router router;
   const bool scales_input;
   const Activation activation;
@@ -56,6 +57,9 @@ struct MoeBlock::State {
   std::vector<std::uint16_t> narrow_rows = {};
   std::vector<float> shared_rows = {}, routed_rows = {};
   Workspace workspace = Workspace{};
+
+  Output forward(const TensorView& hidden, std::span<float> experts_out,
+                 std::span<float> block_out);
 
   // The rows that experts read: as they are, or rounded once to the block's dtype.
   TensorView expert_rows(const TensorView& rows) {
@@ -120,6 +124,7 @@ MoeBlock::MoeBlock(const Checkpoint& checkpoint, LayerId layer, const BlockOptio
                    ExpertStore& store, Communicator& comm, PlacementRegistry& registry,
                    const Topology& topology, ThreadPool* pool)
     : state_(new State{
+          .comm = comm,
           .router = checkpoint.router(layer),
           .scales_input = checkpoint.config().scales_input,
           .activation = checkpoint.config().activation,
@@ -136,23 +141,36 @@ MoeBlock::MoeBlock(const Checkpoint& checkpoint, LayerId layer, const BlockOptio
       }) {}
 MoeBlock::~MoeBlock() = default;
 
+// What fails before the layer starts, or after it, must not leave the peers waiting either.
 MoeBlock::Output MoeBlock::forward(const TensorView& hidden, std::span<float> experts_out,
                                    std::span<float> block_out) {
-  State& s = *state_;
-  if (experts_out.empty()) {
-    s.routed_rows.resize(static_cast<std::size_t>(hidden.elements()));
-    experts_out = s.routed_rows;
+  try {
+    return state_->forward(hidden, experts_out, block_out);
+  } catch (const Error& error) {
+    state_->comm.abort(error);
+    throw;
+  } catch (const std::exception& error) {
+    state_->comm.abort(Error(Code::PeerAborted).note(error.what()));
+    throw;
   }
-  Output output{route(s.router, hidden), {}};
-  output.report = s.run_experts(hidden, output.routing, experts_out);
+}
+
+MoeBlock::Output MoeBlock::State::forward(const TensorView& hidden, std::span<float> experts_out,
+                                          std::span<float> block_out) {
+  if (experts_out.empty()) {
+    routed_rows.resize(static_cast<std::size_t>(hidden.elements()));
+    experts_out = routed_rows;
+  }
+  Output output{route(router, hidden), {}};
+  output.report = run_experts(hidden, output.routing, experts_out);
   if (block_out.empty()) return output;
-  if (s.shared == nullptr) {
+  if (shared == nullptr) {
     std::copy(experts_out.begin(), experts_out.end(), block_out.begin());
     return output;
   }
-  s.run_shared_expert(hidden);
-  std::transform(experts_out.begin(), experts_out.end(), s.shared_rows.begin(), block_out.begin(),
-                 [](float routed, float shared) { return routed + shared; });
+  run_shared_expert(hidden);
+  std::transform(experts_out.begin(), experts_out.end(), shared_rows.begin(), block_out.begin(),
+                 [](float routed, float last) { return routed + last; });
   return output;
 }
 

@@ -18,7 +18,7 @@ struct Checkpoint::State {
   SafetensorsSet files;
   LoadedLayers loaded;
 
-  const MoeLayer& layer(LayerId id) const {
+  const LoadedLayer& layer(LayerId id) const {
     const auto& ids = config.model.moe_layers;
     const auto at = std::lower_bound(ids.begin(), ids.end(), id);
     if (at == ids.end() || *at != id) {
@@ -53,7 +53,7 @@ const Inventory& Checkpoint::inventory() const { return state_->loaded.inventory
 Router Checkpoint::router(LayerId layer) const { return state_->layer(layer).router; }
 
 ExpertWeights Checkpoint::expert(LayerId layer, ExpertId expert) const {
-  const MoeLayer& moe = state_->layer(layer);
+  const LoadedLayer& moe = state_->layer(layer);
   if (expert.value < 0 || expert.index() >= moe.experts.size()) {
     throw Error(Code::ExpertIdOutOfRange)
         .at("file", state_->files.directory())

@@ -22,6 +22,20 @@ struct ExpertStore::State {
   const DType dtype;
   std::mutex mutex;  // of the map; an entry's bundle is guarded by its once flag
   std::map<std::pair<LayerId, ExpertId>, std::shared_ptr<Entry>> entries;
+  std::size_t packed_since_drop = 0;  // bytes
+
+  // The file's pages aren't needed again; keeping them would hold the weights twice. In portions,
+  // since dropping walks all tensors of the layer.
+  void give_pages_back(LayerId layer, std::size_t packed) {
+    constexpr std::size_t portion = std::size_t{32} << 20U;
+    {
+      std::lock_guard lock(mutex);
+      packed_since_drop += packed;
+      if (packed_since_drop < portion) return;
+      packed_since_drop = 0;
+    }
+    checkpoint.drop_pages(layer);
+  }
 
   std::shared_ptr<const ExpertBundle> get(LayerId layer, ExpertId expert,
                                           const ExpertWeights& weights) {
@@ -34,8 +48,7 @@ struct ExpertStore::State {
     }
     std::call_once(entry->once, [&] {
       entry->bundle = ExpertBundle::pack(weights, dtype);
-      // The file's pages aren't needed again; keeping them would hold the weights twice.
-      checkpoint.drop_pages(layer);
+      give_pages_back(layer, entry->bundle->resident_bytes());
     });
     return entry->bundle;
   }

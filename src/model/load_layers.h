@@ -15,7 +15,7 @@
 
 namespace waybill {
 
-struct MoeLayer {
+struct LoadedLayer {
   Router router;
   std::vector<ExpertWeights> experts;  // [E]
   std::optional<ExpertWeights> shared;
@@ -23,7 +23,7 @@ struct MoeLayer {
 };
 
 struct LoadedLayers {
-  std::vector<MoeLayer> layers;  // as ModelConfig::moe_layers
+  std::vector<LoadedLayer> layers;  // as ModelConfig::moe_layers
   Inventory inventory;
   std::string_view path;  // of a block in tensor names, as BlockLayout::path
   // Tensors whose place in the file isn't aligned to their element, copied to where it is.

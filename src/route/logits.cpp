@@ -5,10 +5,9 @@
 #include <array>
 #include <functional>
 
+#include "base/simd_targets.h"
 #include "route/widen.h"
 
-// Scalable vectors can't stand in the accumulator arrays.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "route/logits.cpp"
 #include <hwy/foreach_target.h>
