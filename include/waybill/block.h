@@ -21,6 +21,7 @@ namespace waybill {
 // ranks of one process. Thread-safe.
 class ExpertStore {
  public:
+  // `checkpoint` is borrowed and must outlive the store; `dtype` is f32 or bf16 (DtypeMismatch).
   ExpertStore(const Checkpoint& checkpoint, DType dtype);
   ~ExpertStore();
 
@@ -49,7 +50,8 @@ void check_dedup(const ModelConfig& model, bool dedup);
 // One rank's end of one MoE block.
 class MoeBlock {
  public:
-  // The errors of check_dedup, of MoeLayer and of the checkpoint.
+  // Everything but `layer` and `options` is borrowed and must outlive the block. The errors of
+  // check_dedup, of MoeLayer and of the checkpoint.
   MoeBlock(const Checkpoint& checkpoint, LayerId layer, const BlockOptions& options,
            ExpertStore& store, Communicator& comm, PlacementRegistry& registry,
            const Topology& topology, ThreadPool* pool = nullptr);
@@ -62,7 +64,7 @@ class MoeBlock {
   // `hidden` [T_l, d] f32 rows at the origin; the router reads them as they are, the experts read
   // them rounded to the block's dtype. `experts_out` and `block_out` [T_l, d] f32 receive the
   // weighted sum of the routed experts and, shared expert added last, the whole block; either may
-  // be empty.
+  // be empty. The errors of route(), Routes and MoeLayer::forward(); any of them aborts the group.
   Output forward(const TensorView& hidden, std::span<float> experts_out,
                  std::span<float> block_out);
 

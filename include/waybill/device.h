@@ -57,8 +57,8 @@ class Stream {
   static Stream borrow(Device device, void* native);
 
   Device device() const;
-  // Host work, run in stream order. On a device stream it runs as a host function, which may not call
-  // the device; GraphCaptureNotSupported while the stream is captured.
+  // Host work, run in stream order. On a device stream it runs as a host function, which may not
+  // call the device; GraphCaptureNotSupported while the stream is captured.
   void submit(std::function<void()> work) const;
   Event record() const;
   // Work submitted after this call runs after `event`; the caller doesn't block on a worker or

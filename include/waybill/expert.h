@@ -1,6 +1,6 @@
 // Experts and the runners that apply them to rows. A row's result depends on that row and its
 // expert alone: every output is one ascending FP32 chain over K, whatever the batch, tile or thread
-// count. Source: reference text 0x04, DESIGN: the arithmetic contract.
+// count. Source: reference text 0x04, docs/arithmetic.md.
 #pragma once
 
 #include <cstdint>
@@ -106,7 +106,7 @@ class ExpertRunner {
 std::unique_ptr<ExpertRunner> make_grouped_runner();
 
 // The instruction set that the CPU kernels dispatch to on this machine, e.g. "AVX3_DL"; ranks of
-// one group must agree on it (DESIGN, arithmetic contract 7).
+// one group must agree on it (docs/arithmetic.md).
 std::string_view cpu_kernel_target();
 
 // y = down · act(gate · x, up · x) in double precision, for checks. x: [hidden], y: [hidden].

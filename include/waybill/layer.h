@@ -1,7 +1,7 @@
 // One MoE layer of one rank: routes in, combined rows out. The steps are move-only states of one
 // dispatch, so that a step can't be skipped, repeated or paired with another dispatch's state:
 // Routed → Planned → InFlight → Received → Computed → Combining → Returned → Released.
-// Source: reference text 0x01D2, 0x02B3, 0x03C3; DESIGN: handles.
+// Source: reference text 0x01D2, 0x02B3, 0x03C3; docs/arithmetic.md.
 #pragma once
 
 #include <cstdint>
@@ -99,6 +99,9 @@ using Released = Handle<struct ReleasedStage>;
 // step up and releases its generation.
 class MoeLayer {
  public:
+  // `comm`, `registry`, `topology` and `pool` are borrowed and must outlive the layer. A pool
+  // serves one loop at a time, so ranks that are threads don't share one. InvalidValue or
+  // DtypeMismatch for options that name no layer.
   MoeLayer(LayerOptions options, Communicator& comm, PlacementRegistry& registry,
            const Topology& topology, ExpertSource experts,
            std::unique_ptr<ExpertRunner> runner = make_grouped_runner(),
@@ -118,15 +121,21 @@ class MoeLayer {
   // can't be.
   Planned plan(Routed routed);
   // Packs and submits the dispatch. `hidden`: [T_l, d] in the layer's dtype, readable until
-  // received.
+  // received. ShapeMismatch, DtypeMismatch, DeviceUnavailable for rows that don't fit.
   InFlight dispatch(Planned planned, const TensorView& hidden);
+  // Blocks until every peer's rows are here: PeerTimeout, PeerAborted.
   Received receive(InFlight in_flight);
+  // Runs the experts of this rank's slots on the received rows; the runner's errors.
   Computed compute(Received received);
+  // Waits for the experts and submits the way back of their rows.
   Combining give_back(Computed computed);
+  // Blocks until this rank's rows have come home: PeerTimeout, PeerAborted.
   Returned collect(Combining combining);
   // y[t] = Σ_j gate[t, j] * z[t, j], in route-slot order in FP32, then `shared` [T_l, d] FP32 last
   // when given; rounded once to `output` [T_l, d] (the layer's dtype or f32). A token without
-  // accepted routes is exactly 0 (plus shared).
+  // accepted routes is exactly 0 (plus shared). ShapeMismatch, DtypeMismatch; GenerationNotLive
+  // when the pinned generation is gone; under `full`, SemanticDigestMismatch for routes that were
+  // edited and RoundTripMismatch for a row that isn't the one that left.
   Released combine(Returned returned, const TensorView& output, const TensorView* shared = nullptr);
 
   // All of the above.

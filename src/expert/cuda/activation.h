@@ -1,5 +1,5 @@
 // Gate and up to one activated value in FP32, the same bits on every device, in every build and on
-// the host: every step is one IEEE operation or one fma. Source: DESIGN, arithmetic contract.
+// the host: every step is one IEEE operation or one fma. Source: docs/arithmetic.md.
 #pragma once
 
 #include <cmath>
