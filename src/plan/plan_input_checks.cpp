@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "plan/host_plan_builder.h"
+#include "plan/table_checks.h"
 #include "waybill/error.h"
 
 namespace waybill {
@@ -56,6 +57,15 @@ void check_ordinals(const SelectionTable& table, std::int32_t experts) {
   }
 }
 
+}  // namespace
+
+void check_columns(const SelectionTable& table, std::int32_t experts) {
+  check_offsets(table, experts);
+  if (table.rule != SelectionRule::hashed) check_ordinals(table, experts);
+}
+
+namespace {
+
 Error at_route(Code code, const RoutesView& routes, std::int32_t route) {
   return Error(code)
       .at("token", routes.token(RouteId{route}))
@@ -82,8 +92,7 @@ void HostPlanBuilder::check_shape() const {
 }
 
 void HostPlanBuilder::check_table(const SelectionTable& table) const {
-  check_offsets(table, experts_);
-  if (table.rule != SelectionRule::hashed) check_ordinals(table, experts_);
+  check_columns(table, experts_);
   for (std::int32_t e = 0; e < experts_; ++e) {
     for (std::int32_t i = table.offsets[e]; i < table.offsets[e + 1]; ++i) {
       const SlotId slot = table.candidates[i];

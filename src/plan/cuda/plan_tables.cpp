@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "plan/table_checks.h"
 #include "waybill/error.h"
 
 namespace waybill {
@@ -34,22 +35,6 @@ Keys order_keys(const Placement& placement, const ProcessGroup& group) {
     throw Error(Code::RankOutsideGroup).at("slot", q).at("rank", placement.rank_of(SlotId{q}));
   }
   return keys;
-}
-
-void check_columns(const SelectionTable& table, std::int32_t experts) {
-  const auto n = static_cast<std::size_t>(experts);
-  const auto require = [](bool holds, const char* column) {
-    if (!holds) throw Error(Code::InvalidValue).at("selection table", column);
-  };
-  require(table.offsets.size() == n + 1 && table.offsets.front() == 0 &&
-              static_cast<std::size_t>(table.offsets.back()) == table.candidates.size() &&
-              std::is_sorted(table.offsets.begin(), table.offsets.end()),
-          "offsets");
-  if (table.rule == SelectionRule::hashed) return;
-  require(table.ordinal_base.size() == n, "ordinal_base");
-  if (table.rule == SelectionRule::quota) {
-    require(table.quota_end.size() == table.candidates.size(), "quota_end");
-  }
 }
 
 }  // namespace
