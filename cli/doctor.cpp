@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 
 #include "base/device_backend.h"
 #include "command.h"
+#include "command_line.h"
 #include "text.h"
 #include "waybill/checkpoint.h"
 #include "waybill/expert.h"
@@ -75,9 +75,9 @@ void print_text(const Machine& machine) {
   text += field("mpi", machine.mpi_built ? "found when this was compiled; no transport uses it yet"
                                          : "not built");
   text += field("families", fmt::format("{}", fmt::join(family_names(), ", ")));
-  text += field("libraries", fmt::format("fmt {}, CLI11 {}, nlohmann-json {}.{}.{}", FMT_VERSION,
-                                         CLI11_VERSION, NLOHMANN_JSON_VERSION_MAJOR,
-                                         NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH));
+  text += field("libraries", fmt::format("fmt {}, nlohmann-json {}.{}.{}", FMT_VERSION,
+                                         NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
+                                         NLOHMANN_JSON_VERSION_PATCH));
   text += field("runs", fmt::format("--device cpu, --transport local (a thread a rank), --exchange "
                                     "flat, --runner grouped, {} kernels",
                                     machine.kernels));
@@ -105,19 +105,16 @@ void print_json(const Machine& machine) {
 
 }  // namespace
 
-void add_doctor(CLI::App& app, Action& action) {
+void add_doctor(CommandLine& line) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* command =
-      app.add_subcommand("doctor", "What this machine has, and which path runs on it.");
-  command->add_flag("--json", *json, "Machine-readable output");
-  command->footer("Example: waybill doctor");
-  command->callback([json, &action] {
-    action = [json] {
-      const Machine machine = examine();
-      *json ? print_json(machine) : print_text(machine);
-      return Exit::success;
-    };
-  });
+  Subcommand command =
+      line.add("doctor", "What this machine has, and which path runs on it.", [json] {
+        const Machine machine = examine();
+        *json ? print_json(machine) : print_text(machine);
+        return Exit::success;
+      });
+  command.flag("--json", *json, "Machine-readable output");
+  command.example("waybill doctor");
 }
 
 }  // namespace waybill::cli

@@ -1,13 +1,13 @@
 // waybill explain [CODE]
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "command.h"
+#include "command_line.h"
 #include "nearest.h"
 #include "text.h"
 #include "waybill/error.h"
@@ -66,16 +66,15 @@ Exit explain(const Options& options) {
 
 }  // namespace
 
-void add_explain(CLI::App& app, Action& action) {
+void add_explain(CommandLine& line) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("explain", "The contract behind an error code; without one, all codes.");
-  command->add_option("CODE", options->code, "Name of the code, as errors print it");
-  command->add_flag("--json", options->json, "Machine-readable output");
-  command->footer(
-      "Example: waybill explain SendOrderMismatch\n"
-      "(0x...) names a section of the reference text.");
-  command->callback([options, &action] { action = [options] { return explain(*options); }; });
+  Subcommand command =
+      line.add("explain", "The contract behind an error code; without one, all codes.",
+               [options] { return explain(*options); });
+  command.positional("CODE", options->code, "Name of the code, as errors print it");
+  command.flag("--json", options->json, "Machine-readable output");
+  command.example(
+      "waybill explain SendOrderMismatch\n(0x...) names a section of the reference text.");
 }
 
 }  // namespace waybill::cli

@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "command.h"
+#include "command_line.h"
 #include "model/random_checkpoint.h"
 #include "progress.h"
 #include "text.h"
@@ -45,34 +45,27 @@ Exit make(const Options& options) {
 
 }  // namespace
 
-void add_make_checkpoint(CLI::App& app, Action& action) {
+void add_make_checkpoint(CommandLine& line) {
   auto options = std::make_shared<Options>();
   RandomCheckpoint& checkpoint = options->checkpoint;
-  CLI::App* command = app.add_subcommand(
+  Subcommand command = line.add(
       "make-checkpoint",
-      "Write the MoE layers of a new checkpoint with random bf16 weights, in its family's layout.");
-  command
-      ->add_option("--family", checkpoint.family,
-                   fmt::format("{}", fmt::join(family_names(), ", ")))
-      ->type_name("NAME")
-      ->required();
-  command->add_option("--out", options->directory, "Folder to write, new or empty")
-      ->type_name("DIR")
-      ->required();
-  const auto size = [&](const char* name, std::int32_t& value, const char* text) {
-    command->add_option(name, value, fmt::format("{}; default {}", text, value))->type_name("N");
-  };
-  size("--hidden", checkpoint.hidden, "Width of a row");
-  size("--ff", checkpoint.ff, "Intermediate width of an expert");
-  size("--experts", checkpoint.experts, "Experts of a layer");
-  size("--topk", checkpoint.topk, "Experts a token chooses");
-  size("--layers", checkpoint.layers, "Layers, all with experts");
-  size("--shards", checkpoint.shards, "Files of weights");
-  command->add_option("--seed", checkpoint.seed, "Fixes the weights; default 0")->type_name("N");
-  command->add_flag("--json", options->json, "Machine-readable output");
-  command->footer(
-      "Example: waybill make-checkpoint --family mixtral --experts 16 --out new");
-  command->callback([options, &action] { action = [options] { return make(*options); }; });
+      "Write the MoE layers of a new checkpoint with random bf16 weights, in its family's layout.",
+      [options] { return make(*options); });
+  command.word("--family", checkpoint.family, "NAME",
+               fmt::format("{}", fmt::join(family_names(), ", ")));
+  command.require("--family");
+  command.word("--out", options->directory, "DIR", "Folder to write, new or empty");
+  command.require("--out");
+  command.number("--hidden", checkpoint.hidden, "Width of a row");
+  command.number("--ff", checkpoint.ff, "Intermediate width of an expert");
+  command.number("--experts", checkpoint.experts, "Experts of a layer");
+  command.number("--topk", checkpoint.topk, "Experts that a token chooses");
+  command.number("--layers", checkpoint.layers, "Layers, all with experts");
+  command.number("--shards", checkpoint.shards, "Files of weights");
+  command.number("--seed", checkpoint.seed, "Fixes the weights");
+  command.flag("--json", options->json, "Machine-readable output");
+  command.example("waybill make-checkpoint --family mixtral --experts 16 --out new");
 }
 
 }  // namespace waybill::cli

@@ -27,8 +27,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 // Order of preference; smaller is nearer.
 std::pair<int, std::size_t> distance(std::string_view word, std::string_view name) {
   const auto same = [](char a, char b) { return lower(a) == lower(b); };
-  const auto found = std::ranges::search(name, word, same);
-  const int kind = found.empty() ? 2 : found.begin() == name.begin() ? 0 : 1;
+  const auto* const found = std::search(name.begin(), name.end(), word.begin(), word.end(), same);
+  const int kind = found == name.end() ? 2 : found == name.begin() ? 0 : 1;
   return {kind, edit_distance(word, name)};
 }
 

@@ -1,7 +1,6 @@
 // waybill plan: the plan of every rank, without executing anything.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "command.h"
+#include "command_line.h"
 #include "failure.h"
 #include "plan_result.h"
 #include "progress.h"
@@ -220,28 +220,22 @@ std::vector<std::vector<std::int64_t>> count_matrix(const PlannedLayer& layer,
   return matrix;
 }
 
-void add_plan(CLI::App& app, Action& action) {
+void add_plan(CommandLine& line) {
   auto options = std::make_shared<PlanCommand>();
-  CLI::App* command = app.add_subcommand(
-      "plan",
-      "What run would send where, and what that costs in rows and bytes; executes "
-      "nothing.");
-  command
-      ->add_option("--route", options->route,
-                   "Tell one route's journey, e.g. r05 (token * k + route slot)")
-      ->type_name("ROUTE");
-  const auto synthetic = [&](const char* name, auto& value, const char* type, const char* text) {
-    command->add_option(name, value, text)->type_name(type)->group("Without a checkpoint");
-  };
-  synthetic("--routes", options->routes, "NAME", "Random routes: uniform or zipf");
-  synthetic("--experts", options->experts, "N", "Experts");
-  synthetic("--topk", options->topk, "N", "Experts a token chooses");
-  synthetic("--hidden", options->hidden, "N", "Width of a row; default 4096");
-  add_step_options(*command, options->step);
-  command->footer(
-      "Example: waybill plan --routes zipf --experts 64 --topk 8 --tokens 512 --ranks 4\n"
+  Subcommand command = line.add(
+      "plan", "What run would send where, and what that costs in rows and bytes; executes nothing.",
+      [options] { return plan(*options); });
+  command.word("--route", options->route, "ROUTE",
+               "Tell one route's journey, e.g. r05 (token * k + route slot)");
+  const char* group = "Without a checkpoint";
+  command.word("--routes", options->routes, "NAME", "Random routes: uniform or zipf", group);
+  command.number("--experts", options->experts, "Experts", group);
+  command.number("--topk", options->topk, "Experts that a token chooses", group);
+  command.number("--hidden", options->hidden, "Width of a row", group);
+  add_step_options(command, options->step);
+  command.example(
+      "waybill plan --routes zipf --experts 64 --topk 8 --tokens 512 --ranks 4\n"
       "         waybill plan tests/data/checkpoints/qwen3_moe --ranks 4 --route r05");
-  command->callback([options, &action] { action = [options] { return plan(*options); }; });
 }
 
 }  // namespace waybill::cli

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <bit>
 #include <memory>
@@ -11,6 +10,7 @@
 
 #include "base/narrow_float.h"
 #include "command.h"
+#include "command_line.h"
 #include "compare.h"
 #include "progress.h"
 #include "run_result.h"
@@ -201,26 +201,19 @@ Exit run(const RunOptions& options) {
 
 }  // namespace
 
-void add_run(CLI::App& app, Action& action) {
+void add_run(CommandLine& line) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App* command = app.add_subcommand(
+  Subcommand command = line.add(
       "run",
-      "Run the MoE layers of a checkpoint over ranks; show what it cost and whether it is "
-      "right.");
-  command->add_flag("--check", options->check,
-                    "Compare with a direct evaluation in double precision");
-  command
-      ->add_option("--check-tokens", options->check_tokens,
-                   "Tokens that --check evaluates; default: what takes seconds")
-      ->type_name("N");
-  command
-      ->add_option("--golden", options->golden,
-                   "Run every recorded block of a golden.safetensors on its recorded rows and "
-                   "compare")
-      ->type_name("FILE");
-  add_step_options(*command, options->step);
-  command->footer("Example: waybill run tests/data/checkpoints/qwen3_moe --ranks 4 --check");
-  command->callback([options, &action] { action = [options] { return run(*options); }; });
+      "Run the MoE layers of a checkpoint over ranks; show what it cost and whether it is right.",
+      [options] { return run(*options); });
+  command.flag("--check", options->check, "Compare with a direct evaluation in double precision");
+  command.number("--check-tokens", options->check_tokens,
+                 "Tokens a layer that --check evaluates; 0: what takes seconds");
+  command.word("--golden", options->golden, "FILE",
+               "Run every recorded block of a golden.safetensors on its recorded rows and compare");
+  add_step_options(command, options->step);
+  command.example("waybill run tests/data/checkpoints/qwen3_moe --ranks 4 --check");
 }
 
 }  // namespace waybill::cli

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <initializer_list>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "command_line.h"
 #include "failure.h"
 #include "waybill/error.h"
 
@@ -106,58 +106,43 @@ Generation contiguous_generation(std::int32_t experts, std::int32_t ranks,
 
 }  // namespace
 
-void add_step_options(CLI::App& command, StepOptions& options) {
-  command
-      .add_option("CHECKPOINT_DIR", options.checkpoint,
-                  "Directory of config.json and safetensors files")
-      ->type_name("");
-  command.add_option("--checkpoint", options.checkpoint, "The same, as an option")
-      ->type_name("DIR");
-  const auto number = [&](const char* name, auto& value, const char* text) {
-    command.add_option(name, value, text)->type_name("N")->capture_default_str()->group("Work");
-  };
-  const auto word = [&](const char* name, std::string& value, const char* type, const char* text) {
-    return command.add_option(name, value, text)->type_name(type);
-  };
-  number("--tokens", options.tokens, "Tokens in all, cut into contiguous blocks of ranks");
-  word("--layers", options.layers, "LIST", "MoE layers, e.g. 0,2-5; default all")->group("Work");
-  number("--seed", options.seed, "Fixes everything random");
-  word("--dtype", options.dtype, "TYPE", "f32 or bf16: rows, weights and return")
-      ->capture_default_str()
-      ->group("Work");
+void add_step_options(Subcommand& command, StepOptions& options) {
+  command.positional("CHECKPOINT_DIR", options.checkpoint,
+                     "Directory of config.json and safetensors files");
+  command.word("--checkpoint", options.checkpoint, "DIR", "The same, as an option");
+  command.flag("--json", options.json, "Machine-readable output on stdout");
 
-  number("--ranks", options.ranks, "Expert-parallel ranks");
-  number("--nodes", options.nodes, "Nodes that the ranks divide over evenly");
-  command.get_option("--ranks")->group("Layout");
-  command.get_option("--nodes")->group("Layout");
-  word("--topology", options.topology, "FILE", "Ranks and nodes from a file (not built yet)")
-      ->group("Layout");
-  word("--peer-order", options.peer_order, "LIST", "Ranks in group order, e.g. 2,0,3,1, or random")
-      ->group("Layout");
-  word("--placement", options.placement, "FILE",
-       "Placement manifest (JSON); default: contiguous runs of experts, no replicas")
-      ->group("Layout");
-  word("--selector", options.selector, "NAME",
-       "Replica choice: first, round_robin, least_load, locality, hash")
-      ->capture_default_str()
-      ->group("Layout");
+  const char* work = "Work";
+  command.number("--tokens", options.tokens, "Tokens in all, cut into contiguous blocks of ranks",
+                 work);
+  command.word("--layers", options.layers, "LIST", "MoE layers, e.g. 0,2-5; default all", work);
+  command.number("--seed", options.seed, "Fixes everything random", work);
+  command.word("--dtype", options.dtype, "TYPE", "f32 or bf16: rows, weights and return", work);
 
-  command.add_flag("--dedup", options.dedup, "Send one row per (token, rank)")->group("Execution");
-  command
-      .add_flag_callback(
-          "--no-dedup", [&options] { options.dedup = false; }, "Send one row per route (default)")
-      ->group("Execution");
-  const auto way = [&](const char* name, std::string& value, const char* text) {
-    word(name, value, "NAME", text)->capture_default_str()->group("Execution");
-  };
-  way("--runner", options.runner, "Expert runner: grouped");
-  way("--exchange", options.exchange, "Exchange design: flat");
-  way("--transport", options.transport, "local: ranks are threads of this process");
-  way("--device", options.device, "cpu");
-  way("--checks", options.checks, "off, counts or full");
-  number("--timeout-ms", options.timeout_ms, "Longest wait for peers in one phase");
-  command.get_option("--timeout-ms")->group("Execution");
-  command.add_flag("--json", options.json, "Machine-readable output on stdout");
+  const char* layout = "Layout";
+  command.number("--ranks", options.ranks, "Expert-parallel ranks", layout);
+  command.number("--nodes", options.nodes, "Nodes that the ranks divide over evenly", layout);
+  command.word("--topology", options.topology, "FILE",
+               "Ranks and nodes from a file (not built yet)", layout);
+  command.word("--peer-order", options.peer_order, "LIST",
+               "Ranks in group order, e.g. 2,0,3,1, or random", layout);
+  command.word("--placement", options.placement, "FILE",
+               "Placement manifest (JSON); default: contiguous runs of experts, no replicas",
+               layout);
+  command.word("--selector", options.selector, "NAME",
+               "Replica choice: first, round_robin, least_load, locality, hash", layout);
+
+  const char* execution = "Execution";
+  command.flag("--dedup", options.dedup, "Send one row per (token, rank)", execution);
+  command.negation("--no-dedup", options.dedup, "Send one row per route (default)", execution);
+  command.word("--runner", options.runner, "NAME", "Expert runner: grouped", execution);
+  command.word("--exchange", options.exchange, "NAME", "Exchange design: flat", execution);
+  command.word("--transport", options.transport, "NAME", "local: ranks are threads of this process",
+               execution);
+  command.word("--device", options.device, "NAME", "cpu", execution);
+  command.word("--checks", options.checks, "NAME", "off, counts or full", execution);
+  command.number("--timeout-ms", options.timeout_ms, "Longest wait for peers in one phase",
+                 execution);
 }
 
 StepSettings resolve_settings(const StepOptions& options) {

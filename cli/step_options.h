@@ -14,11 +14,9 @@
 #include "waybill/selection.h"
 #include "waybill/topology.h"
 
-namespace CLI {
-class App;
-}
-
 namespace waybill::cli {
+
+class Subcommand;
 
 // As typed.
 struct StepOptions {
@@ -43,7 +41,7 @@ struct StepOptions {
   bool json = false;
 };
 
-void add_step_options(CLI::App& command, StepOptions& options);
+void add_step_options(Subcommand& command, StepOptions& options);
 
 // The values that name a way of running. OptionNotBuilt for one that this build doesn't have,
 // UsageError for one that nobody has.

@@ -1,0 +1,70 @@
+// The grammar of the command line: subcommands, their options, help. CLI11 stays behind it, which
+// keeps that large header out of every subcommand.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "command.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace waybill::cli {
+
+using Action = std::function<Exit()>;
+
+// Every `value` is written while the line is parsed and must live until its action has run. A value
+// that isn't empty is shown as the default. `group` is a heading of the help.
+class Subcommand {
+ public:
+  explicit Subcommand(CLI::App& app) : app_(&app) {}
+
+  void positional(const std::string& name, std::string& value, const std::string& text);
+  void word(const std::string& name, std::string& value, const std::string& type,
+            const std::string& text, const std::string& group = "Options");
+  void number(const std::string& name, std::int32_t& value, const std::string& text,
+              const std::string& group = "Options");
+  void number(const std::string& name, std::int64_t& value, const std::string& text,
+              const std::string& group = "Options");
+  void number(const std::string& name, std::uint64_t& value, const std::string& text,
+              const std::string& group = "Options");
+  void flag(const std::string& name, bool& value, const std::string& text,
+            const std::string& group = "Options");
+  // Sets `value` to false.
+  void negation(const std::string& name, bool& value, const std::string& text,
+                const std::string& group = "Options");
+  void require(const std::string& name);
+  // What stands at the end of the help.
+  void example(const std::string& text);
+
+ private:
+  CLI::App* app_;
+};
+
+class CommandLine {
+ public:
+  CommandLine();
+  ~CommandLine();
+
+  Subcommand add(const std::string& name, const std::string& summary, Action action);
+  // Known but not shown in the help; takes any arguments, --help among them.
+  void add_hidden(const std::string& name, Action action);
+
+  // Runs what the line asks for; prints help when that is what it asks for. UsageError.
+  Exit execute(int argc, const char* const* argv);
+
+ private:
+  void refuse_unknown(std::string_view word) const;
+  void parse(int argc, const char* const* argv);
+
+  std::unique_ptr<CLI::App> app_;
+  Action chosen_;
+};
+
+}  // namespace waybill::cli
