@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "support/random_checkpoint.h"
+#include "model/random_checkpoint.h"
 #include "support/random_placement.h"
+#include "support/temporary_folder.h"
 #include "waybill/block.h"
 
 namespace waybill {
@@ -27,21 +28,23 @@ std::int64_t resident_high_water_bytes() {
 void forget_high_water() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 TEST(ResidentMemory, StaysWithinWeightsAndLedgerPeak) {
-  constexpr testing::RandomShape kOlmoe{2048, 1024, 64, 8};
+  const RandomCheckpoint olmoe{
+      .family = "olmoe", .hidden = 2048, .ff = 1024, .experts = 64, .topk = 8, .layers = 1};
   constexpr std::int64_t kTokens = 512;
   constexpr std::int32_t kRanks = 4;
-  const testing::RandomCheckpoint files(kOlmoe, 7);
-  std::vector<float> hidden(kTokens * kOlmoe.hidden);
+  const testing::TemporaryFolder folder;
+  write_random_checkpoint(olmoe, folder.path());
+  std::vector<float> hidden(static_cast<std::size_t>(kTokens * olmoe.hidden));
   std::mt19937 rng(7);
   std::normal_distribution<float> normal;
   for (float& v : hidden) v = normal(rng);
 
   forget_high_water();
-  const Checkpoint checkpoint = Checkpoint::open(files.directory());
+  const Checkpoint checkpoint = Checkpoint::open(folder.path());
   ExpertStore store(checkpoint, DType::bf16);
   PlacementRegistry registry;
   registry.load(
-      testing::generation_of(Placement::contiguous(PlacementVersion{"p"}, kOlmoe.experts, kRanks),
+      testing::generation_of(Placement::contiguous(PlacementVersion{"p"}, olmoe.experts, kRanks),
                              checkpoint.config().moe_layers));
   registry.activate(PlacementVersion{"p"});
   LocalGroup group(ProcessGroup::identity(kRanks));
@@ -51,10 +54,10 @@ TEST(ResidentMemory, StaysWithinWeightsAndLedgerPeak) {
                                  Topology::uniform(kRanks), hidden);
 
   Representation representation;
-  representation.hidden = kOlmoe.hidden;
+  representation.hidden = olmoe.hidden;
   const LiveLedger ledger =
       live_ledger(step_buffers(run.rows, run.bytes, representation), step_events());
-  const std::int64_t weights = 3 * kOlmoe.hidden * kOlmoe.ff * kOlmoe.experts * 2;
+  const std::int64_t weights = std::int64_t{3} * olmoe.hidden * olmoe.ff * olmoe.experts * 2;
   const std::int64_t resident = resident_high_water_bytes();
   ASSERT_GT(resident, weights);
   EXPECT_LE(static_cast<double>(resident), 1.25 * static_cast<double>(weights + ledger.peak.value))
