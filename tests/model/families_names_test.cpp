@@ -140,7 +140,7 @@ TEST_P(OneExpertUnderManyNames, GivesOneInventory) {
   EXPECT_TRUE(loaded.inventory.unused.empty());
   ASSERT_EQ(loaded.layers.size(), static_cast<std::size_t>(layers));
   for (std::int32_t layer = 0; layer < layers; ++layer) {
-    const MoeLayer& moe = loaded.layers[static_cast<std::size_t>(layer)];
+    const LoadedLayer& moe = loaded.layers[static_cast<std::size_t>(layer)];
     ASSERT_EQ(moe.experts.size(), static_cast<std::size_t>(experts));
     for (std::int32_t expert = 0; expert < experts; ++expert) {
       const ExpertWeights& weights = moe.experts[static_cast<std::size_t>(expert)];
