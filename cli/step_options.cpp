@@ -109,7 +109,7 @@ Generation contiguous_generation(std::int32_t experts, std::int32_t ranks,
 void add_step_options(Subcommand& command, StepOptions& options) {
   command.positional("CHECKPOINT_DIR", options.checkpoint,
                      "Directory of config.json and safetensors files");
-  command.word("--checkpoint", options.checkpoint, "DIR", "The same, as an option");
+  command.word("--checkpoint", options.checkpoint, "DIR", "CHECKPOINT_DIR as an option");
   command.flag("--json", options.json, "Machine-readable output on stdout");
 
   const char* work = "Work";
