@@ -25,9 +25,10 @@ void add_all(Accuracy& accuracy, std::span<const float> computed,
 }  // namespace
 
 void Accuracy::add(float computed, double reference) {
-  if (std::isnan(computed) && std::isnan(reference)) return;
   const double value = computed;
   double difference = value == reference ? 0 : std::abs(value - reference);
+  // A value that isn't finite is an error even where the reference has none either: weights that
+  // are damaged must not pass.
   if (!std::isfinite(difference)) difference = std::numeric_limits<double>::infinity();
   largest_difference_ = std::max(largest_difference_, difference);
   squared_difference_ += difference * difference;

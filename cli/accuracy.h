@@ -12,7 +12,7 @@ class Accuracy {
   void add(std::span<const float> computed, std::span<const float> reference);
 
   // Largest difference over the reference's largest magnitude. 0 when both are all zero; infinite
-  // when a value is not a number on one side only.
+  // when a value is not a number on either side.
   double max_rel_error() const;
   // |computed - reference| / |reference| in the Frobenius norm.
   double rel_frobenius() const;

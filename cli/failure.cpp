@@ -25,14 +25,15 @@ nlohmann::ordered_json to_json(const Error& error) {
 
 Exit report(const Error& error, bool json) {
   const std::string_view code = name(error.code());
-  fmt::print(stderr, "waybill: {}\n", error.what());
-  fmt::print(stderr, "{}\n", indent(wrap(contract(error.code()), page_columns - 2), 2));
+  std::string text = fmt::format("waybill: {}\n", error.what());
+  text += indent(wrap(contract(error.code()), page_columns - 2), 2) + '\n';
   const std::string_view command = error.coordinate("command");
   if (error.code() == Code::UsageError && command.starts_with("waybill ")) {
-    fmt::print(stderr, "  More: {} --help\n", command);
+    text += fmt::format("  More: {} --help\n", command);
   } else {
-    fmt::print(stderr, "  More: waybill explain {}\n", code);
+    text += fmt::format("  More: waybill explain {}\n", code);
   }
+  std::fputs(text.c_str(), stderr);
   if (json) {
     nlohmann::ordered_json fields = to_json(error);
     fields["category"] = category(error.code());
@@ -40,6 +41,18 @@ Exit report(const Error& error, bool json) {
     write_json({{"error", fields}});
   }
   return exit_of(error);
+}
+
+Exit report(const std::exception& failure, bool json) {
+  std::fputs(fmt::format("waybill: {}\n", failure.what()).c_str(), stderr);
+  if (json) write_json({{"error", {{"code", nullptr}, {"message", failure.what()}}}});
+  return Exit::usage;
+}
+
+Exit finish_output(Exit status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  std::fputs("waybill: the report could not be written to stdout\n", stderr);
+  return Exit::usage;
 }
 
 }  // namespace waybill::cli

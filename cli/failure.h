@@ -1,6 +1,7 @@
 // How an error reaches the person or program that called the command.
 #pragma once
 
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -16,6 +17,10 @@ Exit exit_of(const Error& error);
 
 // One message on stderr; with `json` also {"error": {…}} on stdout. Returns the exit status.
 Exit report(const Error& error, bool json);
+// The same for a failure that isn't ours, such as memory that ran out.
+Exit report(const std::exception& failure, bool json);
+// `status`, or usage with a line on stderr when what was printed didn't reach stdout.
+Exit finish_output(Exit status);
 
 // {code, where, expected, found}: the form that errors and violations share.
 nlohmann::ordered_json to_json(const Error& error);

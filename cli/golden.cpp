@@ -100,7 +100,10 @@ Golden::~Golden() = default;
 const std::string& Golden::file() const { return state_->file.path(); }
 
 bool Golden::has(const std::string& block) const {
-  return state_->file.find(block + ".block_in") != nullptr;
+  const std::string prefix = block + ".";
+  return std::ranges::any_of(state_->file.tensors(), [&](const SafetensorsTensor& tensor) {
+    return tensor.name.starts_with(prefix);
+  });
 }
 
 RecordedBlock Golden::block(const std::string& name, const ModelConfig& model) const {

@@ -1,8 +1,5 @@
 // waybill: the command.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <string_view>
 
@@ -23,11 +20,10 @@ int main(int argc, char** argv) {
     cli::add_explain(line);
     cli::add_make_checkpoint(line);
     cli::add_later(line);
-    return static_cast<int>(line.execute(argc, argv));
+    return static_cast<int>(cli::finish_output(line.execute(argc, argv)));
   } catch (const Error& error) {
     return static_cast<int>(cli::report(error, json));
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "waybill: {}\n", error.what());
-    return static_cast<int>(cli::Exit::usage);
+  } catch (const std::exception& failure) {
+    return static_cast<int>(cli::report(failure, json));
   }
 }

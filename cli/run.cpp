@@ -147,6 +147,7 @@ RunResult execute(const RunOptions& options) {
 
   RunResult result;
   result.model = model;
+  result.unused_tensors = checkpoint.inventory().unused;
   result.kernels = cpu_kernel_target();
   if (golden) result.golden_file = golden->file();
   describe_layout(options, layout, layers, result);

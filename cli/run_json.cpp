@@ -56,6 +56,7 @@ void print_json(const RunOptions& options, const RunResult& result) {
   Json violations = Json::array();
   for (const Error& violation : result.violations) violations.push_back(to_json(violation));
   write_json({{"model", to_json(result.model)},
+              {"unused_tensors", result.unused_tensors},
               {"options", to_json(options.step)},
               {"placement", result.placement},
               {"peer_order", result.peer_order},

@@ -65,7 +65,8 @@ struct RunResult {
   std::string placement;
   std::vector<std::int64_t> rank_tokens;
   std::vector<std::int64_t> peer_order;
-  std::string kernels;  // instruction set of the CPU kernels
+  std::vector<std::string> unused_tensors;  // of MoE blocks in the files, read by nobody
+  std::string kernels;                      // instruction set of the CPU kernels
   std::vector<LayerRun> layers;
   std::string output_sha256;
   MeasuredBytes peak_resident;

@@ -44,6 +44,11 @@ std::string head(const RunOptions& options, const RunResult& result) {
                            model.family, model.moe_layers.size(), model.layers, model.hidden,
                            model.experts, model.topk, model.ff,
                            model.shared_ff > 0 ? fmt::format(", shared {}", model.shared_ff) : ""));
+  if (!result.unused_tensors.empty()) {
+    text +=
+        field("unused", fmt::format("{} tensors of MoE blocks: {}", result.unused_tensors.size(),
+                                    fmt::join(result.unused_tensors, " ")));
+  }
   text += field("ranks", fmt::format("{} on {} node{}, peer order {}", step.ranks, step.nodes,
                                      step.nodes == 1 ? "" : "s", counts_text(result.peer_order)));
   const auto slots =

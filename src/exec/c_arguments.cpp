@@ -1,6 +1,8 @@
 #include "exec/c_arguments.h"
 
 #include <array>
+#include <cmath>
+#include <cstdint>
 #include <span>
 #include <utility>
 
@@ -48,6 +50,12 @@ TensorView view_of(const wb_tensor* tensor, std::string_view name) {
     view.shape[i] = tensor->shape[i];
     view.strides[i] = tensor->strides[i];
   }
+  if (reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) != 0) {
+    throw Error(Code::InvalidValue)
+        .at("argument", name)
+        .expected(fmt::format("an address aligned to {} bytes", size_of(view.dtype)))
+        .found("another");
+  }
   if (view.data == nullptr && view.elements() > 0 && view.rank > 0) refuse(name, "a pointer", 0);
   return view;
 }
@@ -77,6 +85,14 @@ LayerOptions layer_options_of(const wb_runtime_options& options) {
                  std::array{ActivationKind::swiglu, ActivationKind::swiglu_clamped}, "activation");
   result.activation.alpha = options.activation_alpha;
   result.activation.limit = options.activation_limit;
+  if (result.activation.kind == ActivationKind::swiglu_clamped &&
+      !(std::isfinite(options.activation_alpha) && std::isfinite(options.activation_limit) &&
+        options.activation_limit > 0)) {
+    throw Error(Code::InvalidValue)
+        .at("argument", "activation_limit, activation_alpha")
+        .expected("a finite limit above 0 and a finite alpha")
+        .found(fmt::format("{}, {}", options.activation_limit, options.activation_alpha));
+  }
   result.selector = enumerator(options.selector,
                                std::array{Selector::first, Selector::round_robin,
                                           Selector::least_load, Selector::locality, Selector::hash},

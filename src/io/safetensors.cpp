@@ -144,6 +144,14 @@ void check_cover(std::span<const Declared> by_offset, std::size_t data_size,
   std::int64_t covered = 0;
   std::string_view last = "(none)";
   for (const Declared& next : by_offset) {
+    const Declared& furthest = by_offset.back();
+    if (next.begin > covered && furthest.end > size) {
+      throw Error(Code::TensorOutsideFile)
+          .at("file", path)
+          .at("tensor", furthest.tensor.name)
+          .expected(fmt::format("an end within {} data bytes", size))
+          .found(fmt::format("bytes {} to {}", furthest.begin, furthest.end));
+    }
     if (next.begin != covered) {
       throw Error(next.begin < covered ? Code::TensorOverlap
                   : next.end > size    ? Code::TensorOutsideFile

@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "waybill/error.h"
 
@@ -24,8 +26,14 @@ Error unreadable(const std::string& path) {
 
 }  // namespace
 
-// Reads in pieces: the size of a pipe isn't known, and a size that a file system reports may lie.
+// Reads in pieces: a size that a file system reports may lie.
 std::string read_text_file(const std::string& path, std::size_t max_bytes) {
+  std::error_code ignored;
+  const auto kind = std::filesystem::status(path, ignored).type();
+  if (kind == std::filesystem::file_type::fifo || kind == std::filesystem::file_type::socket) {
+    // Opening it could wait for ever.
+    throw Error(Code::FileUnreadable).at("file", path).expected("a file").found("a pipe or socket");
+  }
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rbe"));
   if (file == nullptr) throw unreadable(path);
 

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <span>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 #include <unordered_map>
 #include <variant>
@@ -72,13 +73,16 @@ void write_document(const fs::path& path, const Json& document) {
 }
 
 void require_room(const fs::path& directory, std::span<const BlockTensor> tensors) {
-  std::uint64_t room = fs::space(directory).available;
+  std::error_code error;
+  const std::uint64_t available = fs::space(directory, error).available;
+  if (error) throw unwritable(directory).found(error.message());
+  std::uint64_t room = available;
   for (const BlockTensor& tensor : tensors) {
     const std::uint64_t bytes = bytes_of(tensor);
     if (bytes > room) {
       throw unwritable(directory)
           .expected("room for all weights")
-          .found(fmt::format("{} bytes", fs::space(directory).available));
+          .found(fmt::format("{} bytes", available));
     }
     room -= bytes;
   }

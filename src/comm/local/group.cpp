@@ -1,6 +1,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -93,11 +94,23 @@ void LocalGroup::run(const std::function<void(Communicator&)>& body) {
   {
     std::vector<std::jthread> threads;
     threads.reserve(ends.size());
-    for (std::unique_ptr<Communicator>& end : ends) {
+    const auto start = [&](std::unique_ptr<Communicator>& end) {
       threads.emplace_back([&body, &failures, comm = std::move(end)]() mutable {
         run_rank(body, *comm, failures);
         comm.reset();
       });
+    };
+    try {
+      for (std::unique_ptr<Communicator>& end : ends) start(end);
+    } catch (const std::system_error& error) {  // no more threads: those that run must not wait
+      rendezvous->abort(PeerSlot{static_cast<std::int32_t>(threads.size())},
+                        Error(Code::PeerAborted).note(error.what()));
+      failures.add(std::make_exception_ptr(Error(Code::TooManyRanks)
+                                               .at("ranks", group.size())
+                                               .expected("a thread for every rank")
+                                               .found(threads.size())
+                                               .note(error.what())),
+                   true);
     }
   }
   failures.rethrow();
