@@ -26,8 +26,13 @@ void check_call(cudaError_t status, const char* call) {
 }
 
 DeviceScope::DeviceScope(Device device) {
-  WAYBILL_CALL(cudaGetDevice(&previous_));
-  WAYBILL_CALL(cudaSetDevice(device.index));
+  try {
+    WAYBILL_CALL(cudaGetDevice(&previous_));
+    WAYBILL_CALL(cudaSetDevice(device.index));
+  } catch (Error& error) {
+    error.at("device", device);
+    throw;
+  }
 }
 
 DeviceScope::~DeviceScope() { static_cast<void>(cudaSetDevice(previous_)); }
