@@ -1,0 +1,69 @@
+// What must not end well: damaged weights under --check, a pipe for a file, a report that is lost.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <string>
+
+#include "cli/broken_checkpoint.h"
+#include "cli/process.h"
+
+namespace waybill::testing {
+namespace {
+
+const std::string command = WAYBILL_COMMAND;
+const std::string expert = "model.layers.1.mlp.experts.3.down_proj.weight";
+
+TEST(Hostile, AnExpertOfNaNsPassesNoCheck) {
+  const BrokenCheckpoint broken("qwen3_moe");
+  std::string nans;
+  for (int i = 0; i < 64 * 48; ++i) nans += "\xc0\x7f";  // bf16 quiet NaN, little-endian
+  broken.overwrite(broken.weights(), broken.offset_of(broken.weights(), expert), nans);
+  const Finished run = execute(command, {"run", broken.path(), "--check", "--json"});
+  EXPECT_EQ(run.exit, 1);
+  EXPECT_FALSE(run.json().at("violations").empty());
+}
+
+TEST(Hostile, APipeInPlaceOfADocumentIsRefusedAtOnce) {
+  const BrokenCheckpoint broken("qwen3_moe");
+  const std::string pipe = broken.path() + "/pipe.json";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const Finished run = execute(command, {"run", broken.path(), "--placement", pipe});
+  EXPECT_EQ(run.exit, 2);
+  EXPECT_NE(run.err.find("FileUnreadable"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("pipe.json"), std::string::npos) << run.err;
+}
+
+TEST(Hostile, AReportThatCannotBeWrittenIsNoSuccess) {
+  const BrokenCheckpoint whole("qwen3_moe");
+  for (const char* lost : {"1>/dev/full", "2>/dev/full --ranks 0", "1>&-"}) {
+    const std::string line = command + " run " + whole.path() + " --json " + lost;
+    EXPECT_EQ(execute("/bin/sh", {"-c", line + " 2>&2"}).exit, 2) << lost;
+  }
+}
+
+TEST(Hostile, AnUnusedExpertTensorIsListed) {
+  const BrokenCheckpoint broken("qwen3_moe");
+  broken.edit_config([](nlohmann::ordered_json& config) {
+    config["num_local_experts"] = 15;
+    config["num_experts"] = 15;
+  });
+  broken.edit_header(broken.weights(), [](nlohmann::ordered_json& header) {
+    for (int layer : {0, 1}) {
+      auto& gate = header["model.layers." + std::to_string(layer) + ".mlp.gate.weight"];
+      gate["shape"] = {15, 64};
+      // The row that the router no longer has becomes a tensor that nobody reads.
+      const int begin = gate["data_offsets"][0], end = gate["data_offsets"][1];
+      gate["data_offsets"] = {begin, end - 128};
+      header["spare." + std::to_string(layer)] = {
+          {"dtype", "BF16"}, {"shape", {64}}, {"data_offsets", {end - 128, end}}};
+    }
+  });
+  const Finished run = execute(command, {"run", broken.path(), "--json"});
+  ASSERT_EQ(run.exit, 0) << run.err;
+  const auto unused = run.json().at("unused_tensors");
+  ASSERT_EQ(unused.size(), 6U);  // expert 15's three projections in two layers
+  EXPECT_NE(unused.dump().find("model.layers.0.mlp.experts.15.up_proj.weight"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace waybill::testing
