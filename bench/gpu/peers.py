@@ -8,16 +8,32 @@ import waybill_gpu
 
 class Waybill:
     name = "waybill"
+    kernel = "chosen"
 
     def __init__(self, w1, w2, inputs):
         self.inputs = inputs
-        self.layers = waybill_gpu.Layer(w1, w2, inputs.topk, inputs.tokens)
+        self.layers = waybill_gpu.Layer(w1, w2, inputs.topk, inputs.tokens, self.kernel)
         self.output = torch.full_like(inputs.hidden[0], float("nan"))
 
     def layer(self, i):
         x = self.inputs
         self.layers.forward(x.ids[i], x.gates[i], x.hidden[i], self.output)
         return self.output
+
+
+class WaybillPortable(Waybill):
+    name = "waybill_portable"
+    kernel = "portable"
+
+
+class WaybillNarrow(Waybill):
+    name = "waybill_narrow"
+    kernel = "hopper_narrow"
+
+
+class WaybillWide(Waybill):
+    name = "waybill_wide"
+    kernel = "hopper_wide"
 
 
 class TorchGrouped:
@@ -78,7 +94,8 @@ class Triton:
         return self.moe.layer(i)
 
 
-ALL = (Waybill, TorchGrouped, Transformers, Triton)
+OURS = (Waybill, WaybillPortable, WaybillNarrow, WaybillWide)
+OTHERS = (TorchGrouped, Transformers, Triton)
 
 
 def reference(w1, w2, inputs, i):

@@ -1,4 +1,4 @@
-"""Ceilings, then layers, plans and row movement beside their peers. usage: run.py [--quick] [--json FILE]"""
+"""Ceilings, then layers, plans and row movement beside their peers. usage: run.py [--quick | --kernels] [--json FILE]"""
 import argparse
 import json
 import os
@@ -40,13 +40,13 @@ def check(candidate, w1, w2, inputs):
     return error
 
 
-def layer_times(shape, tokens, w1, w2, limits):
+def layer_times(shape, tokens, w1, w2, limits, kinds):
     inputs = Inputs(shape, tokens)
     candidates, graphs = [], {}
-    for kind in peers.ALL:
+    for kind in kinds:
         try:
             candidate = kind(w1, w2, inputs)
-            if tokens <= 128:
+            if tokens <= 128 or kind in peers.OURS:
                 check(candidate, w1, w2, inputs)
             graphs[kind.name] = capture(
                 lambda: [candidate.layer(i) for i in range(inputs.sets)])
@@ -60,8 +60,9 @@ def layer_times(shape, tokens, w1, w2, limits):
         times = {name: time_graph(graph, inputs.sets) for name, graph in graphs.items()}
     floor_ms = max(inputs.weight_bytes() / limits["read"] / 1e6,
                    inputs.flops() / limits["tflops"] / 1e9)
-    best = min((t for name, t in times.items() if name != "waybill"), default=float("nan"))
-    best_name = min((n for n in times if n != "waybill"), key=times.get, default="-")
+    others = {name: t for name, t in times.items() if not name.startswith("waybill")}
+    best_name = min(others, key=others.get, default="-")
+    best = others.get(best_name, float("nan"))
     ours = times.get("waybill", float("nan"))
     print(f"{shape:10} T={tokens:<5} waybill {ours:8.4f} ms  floor {floor_ms:8.4f} "
           f"({100 * floor_ms / ours:3.0f} %)  best peer {best_name} {best:8.4f}  "
@@ -129,18 +130,23 @@ def row_movement(limits):
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--quick", action="store_true", help="two shapes and three sizes")
+    options.add_argument("--sizes", type=int, nargs="+", help="tokens of the layers")
     options.add_argument("--json", help="also write rows here")
+    options.add_argument("--kernels", action="store_true",
+                         help="layers alone, with each of our product kernels too")
     chosen = options.parse_args()
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, CUDA {torch.version.cuda}")
     limits = print_ceilings()
-    plan_times()
-    row_movement(limits)
+    if not chosen.kernels:
+        plan_times()
+        row_movement(limits)
+    kinds = (*peers.OURS, peers.Triton) if chosen.kernels else (peers.Waybill, *peers.OTHERS)
     shapes = ("qwen3_30b", "mixtral") if chosen.quick else tuple(SHAPES)
-    sizes = (1, 32, 4096) if chosen.quick else (1, 8, 32, 128, 512, 4096)
+    sizes = chosen.sizes or ((1, 32, 4096) if chosen.quick else (1, 8, 32, 128, 512, 4096))
     for shape in shapes:
         w1, w2 = make_weights(shape)
         for tokens in sizes:
-            layer_times(shape, tokens, w1, w2, limits)
+            layer_times(shape, tokens, w1, w2, limits, kinds)
         del w1, w2
         torch.cuda.empty_cache()
     if chosen.json:

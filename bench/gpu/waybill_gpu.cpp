@@ -64,10 +64,10 @@ std::vector<ExpertWeights> engine_weights(std::int64_t experts, std::int64_t hid
 
 struct Layer {
   Layer(std::int32_t experts_, std::int32_t topk, std::int32_t max_tokens, std::int32_t hidden,
-        std::int32_t ff, std::uint16_t* w1, std::uint16_t* w2)
+        std::int32_t ff, std::uint16_t* w1, std::uint16_t* w2, ProductKernel kernel)
       : tables(one_rank_tables(experts_, topk)),
         experts(DeviceExperts::borrow(engine_weights(experts_, hidden, ff, w1, w2), gpu)),
-        layer({.max_tokens = max_tokens}, tables, experts) {}
+        layer({.max_tokens = max_tokens, .kernel = kernel}, tables, experts) {}
   DevicePlanTables tables;
   DeviceExperts experts;
   DeviceLayer layer;
@@ -112,14 +112,14 @@ int waybill_gpu_combine(void* plan, const void* rows, const float* gates, void* 
   });
 }
 
-// w1 [E, 2 * ff, hidden], w2 [E, hidden, ff], bf16, used in place.
+// w1 [E, 2 * ff, hidden], w2 [E, hidden, ff], bf16, used in place; `kernel` is a ProductKernel.
 void* waybill_gpu_layer(int experts, int topk, int max_tokens, int hidden, int ff, void* w1,
-                        void* w2) {
+                        void* w2, int kernel) {
   std::unique_ptr<Layer> layer;
   guarded([&] {
-    layer =
-        std::make_unique<Layer>(experts, topk, max_tokens, hidden, ff,
-                                static_cast<std::uint16_t*>(w1), static_cast<std::uint16_t*>(w2));
+    layer = std::make_unique<Layer>(
+        experts, topk, max_tokens, hidden, ff, static_cast<std::uint16_t*>(w1),
+        static_cast<std::uint16_t*>(w2), static_cast<ProductKernel>(kernel));
   });
   return layer.release();
 }

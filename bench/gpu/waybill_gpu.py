@@ -45,10 +45,13 @@ class Plan:
 
 
 class Layer:
-    def __init__(self, w1, w2, topk, max_tokens):
+    KERNELS = ("chosen", "portable", "hopper_narrow", "hopper_wide")
+
+    def __init__(self, w1, w2, topk, max_tokens, kernel="chosen"):
         experts, hidden, ff = w2.shape
         self._layer = ctypes.c_void_p(_checked(_library.waybill_gpu_layer(
-            experts, topk, max_tokens, hidden, ff, _pointer(w1), _pointer(w2))))
+            experts, topk, max_tokens, hidden, ff, _pointer(w1), _pointer(w2),
+            self.KERNELS.index(kernel))))
 
     def __del__(self):
         _library.waybill_gpu_free_layer(self._layer)

@@ -11,6 +11,7 @@
 #include "cuda/tensor_core_model.h"
 #include "expert/cuda/activation.h"
 #include "expert/cuda/grouped_gemm.h"
+#include "expert/cuda/hopper_gemm.h"
 
 namespace waybill {
 namespace {
@@ -50,8 +51,33 @@ struct Extent {
 
 std::size_t padded(std::int32_t k) { return static_cast<std::size_t>((k + 7) / 8 * 8); }
 
+enum class Kernel { few, some, many, narrow, wide };
+
+bool is_hopper(Kernel kernel) { return kernel == Kernel::narrow || kernel == Kernel::wide; }
+
+// False where the kernel can't run.
+bool launch(const GroupedGemm& gemm, Kernel kernel, const std::vector<SlotWeights>& table,
+            std::int64_t input_rows, const Stream& stream) {
+  const std::int64_t rows = 1000;
+  if (!is_hopper(kernel)) {
+    prepare_grouped_gemm();
+    launch_down(gemm, static_cast<TileRows>(kernel), rows, cuda_stream(stream));
+    return true;
+  }
+  const auto maps =
+      map_weights(table, gemm.n, gemm.k, (gemm.n + 7) / 8 * 8, gemm.weight_stride, gpu);
+  if (!maps || gemm.n % 8 != 0 || !prepare_hopper_gemm()) return false;
+  if (kernel == Kernel::narrow) {
+    launch_narrow_down(gemm, maps->down, rows, 3, cuda_stream(stream));
+  } else {
+    const auto input = map_rows(gemm.input, input_rows, gemm.k, gemm.input_stride, gpu);
+    launch_wide_down(gemm, maps->down, input.value(), rows, 5, cuda_stream(stream));
+  }
+  return true;
+}
+
 // Runs `down` in FP32 and compares every output with the model.
-void expect_model(const Extent& extent, Values kind, TileRows tile, std::uint32_t seed) {
+void expect_model(const Extent& extent, Values kind, Kernel kernel, std::uint32_t seed) {
   std::mt19937 random(seed);
   const auto rows = static_cast<std::size_t>(extent.offsets.back());
   const std::size_t slots = extent.offsets.size() - 1;
@@ -62,8 +88,9 @@ void expect_model(const Extent& extent, Values kind, TileRows tile, std::uint32_
   const auto a_gpu = on_gpu(a), b_gpu = on_gpu(b);
   std::vector<SlotWeights> table(slots);
   for (std::size_t q = 0; q < slots; ++q) {
-    table[q].gate = table[q].up = table[q].down =
+    table[q].gate = table[q].down =
         reinterpret_cast<const __nv_bfloat16*>(b_gpu.data()) + q * n * stride;
+    table[q].up = table[q].gate + 8;
   }
   const auto table_gpu = on_gpu(table);
   const auto offsets = on_gpu(extent.offsets);
@@ -80,9 +107,8 @@ void expect_model(const Extent& extent, Values kind, TileRows tile, std::uint32_
   gemm.output = output.data();
   gemm.output_stride = extent.n;
   gemm.output_dtype = DType::f32;
-  prepare_grouped_gemm();
   const Stream stream = Stream::on(gpu);
-  launch_down(gemm, tile, static_cast<std::int64_t>(rows), cuda_stream(stream));
+  if (!launch(gemm, kernel, table, static_cast<std::int64_t>(rows), stream)) return;
   stream.synchronize();
   const std::vector<float> found = output.download();
   int different = 0;
@@ -111,13 +137,14 @@ class ModelOfTheTensorCore : public ::testing::TestWithParam<Values> {};
 
 TEST_P(ModelOfTheTensorCore, GivesEveryOutputBitForBit) {
   std::uint32_t seed = 1;
-  for (const TileRows tile : {TileRows::few, TileRows::some, TileRows::many}) {
+  for (const Kernel kernel :
+       {Kernel::few, Kernel::some, Kernel::many, Kernel::narrow, Kernel::wide}) {
     for (const Extent& extent :
          {Extent{{0, 5, 5, 22, 151}, 64, 48}, Extent{{0, 37}, 16, 8}, Extent{{0, 3, 40}, 40, 130},
-          Extent{{0, 20}, 100, 24}, Extent{{0, 9, 17}, 2048, 16}}) {
-      SCOPED_TRACE(::testing::Message()
-                   << "k " << extent.k << " n " << extent.n << " tile " << static_cast<int>(tile));
-      expect_model(extent, GetParam(), tile, ++seed);
+          Extent{{0, 20}, 100, 24}, Extent{{0, 300, 301}, 72, 136}, Extent{{0, 9, 17}, 2048, 16}}) {
+      SCOPED_TRACE(::testing::Message() << "k " << extent.k << " n " << extent.n << " tile "
+                                        << static_cast<int>(kernel));
+      expect_model(extent, GetParam(), kernel, ++seed);
     }
   }
 }

@@ -37,7 +37,7 @@ struct StepInput {
 class LayerCase {
  public:
   LayerCase(const LayerShape& shape, std::int32_t max_tokens, std::uint32_t seed,
-            DType return_dtype = DType::bf16)
+            DType return_dtype = DType::bf16, ProductKernel kernel = ProductKernel::chosen)
       : shape_(shape), random_(seed), stream_(Stream::on(gpu)), max_tokens_(max_tokens) {
     for (std::int32_t e = 0; e < shape.experts; ++e) add_expert();
     std::vector<const ExpertWeights*> slots;
@@ -50,8 +50,10 @@ class LayerCase {
         select(Selector::first, placement, Topology::uniform(1), Rank{0}, counts);
     tables_ = std::make_unique<DevicePlanTables>(table, placement, ProcessGroup::identity(1),
                                                  Rank{0}, shape.topk, gpu);
-    options_ = {
-        .max_tokens = max_tokens, .activation = shape.activation, .return_dtype = return_dtype};
+    options_ = {.max_tokens = max_tokens,
+                .activation = shape.activation,
+                .return_dtype = return_dtype,
+                .kernel = kernel};
     layer_ = std::make_unique<DeviceLayer>(options_, *tables_, *experts_);
     const auto routes = static_cast<std::size_t>(max_tokens * shape.topk);
     const auto elements = static_cast<std::size_t>(max_tokens) * hidden();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -52,8 +53,80 @@ TEST(SameBits, ARowAloneEqualsItselfAmongOthersUnderEveryTile) {
   }
 }
 
-TEST(SameBits, NotANumberAndInfinityStayInTheirRow) {
-  LayerCase layer(kShape, 64, 2);
+// Tokens of which every third is dropped and every other expert has one token or none.
+StepInput uneven(LayerCase& layer, std::int32_t tokens) {
+  StepInput in = layer.random_input(tokens);
+  for (std::size_t r = 0; r < in.experts.size(); ++r) {
+    if (r % 3 == 0) in.experts[r] = dropped_route;
+    if (r > 20 && in.experts[r] % 2 == 1) in.experts[r] = 0;
+  }
+  return in;
+}
+
+// Outputs of steps of many sizes and routings, one after the other.
+std::vector<float> outputs(const LayerShape& shape, DType return_dtype, ProductKernel kernel) {
+  LayerCase layer(shape, 900, 7, return_dtype, kernel);
+  std::vector<float> all;
+  const auto run = [&](const StepInput& in) {
+    const std::vector<float> rows = layer.run(in);
+    layer.layer().check(layer.stream());
+    all.insert(all.end(), rows.begin(), rows.end());
+  };
+  for (const std::int32_t tokens : {0, 1, 2, 9, 33, 130, 257, 900}) {
+    run(layer.random_input(tokens));
+    run(uneven(layer, tokens));
+  }
+  StepInput in = layer.random_input(900);
+  std::fill(in.experts.begin(), in.experts.end(), shape.experts - 1);
+  run(in);
+  std::fill(in.experts.begin(), in.experts.end(), dropped_route);
+  run(in);
+  return all;
+}
+
+TEST(SameBits, EveryKernelGivesTheBitsOfThePortableOne) {
+  for (const LayerShape& shape :
+       {kShape, LayerShape{.hidden = 1032, .ff = 136, .experts = 5, .topk = 2},
+        LayerShape{.hidden = 72,
+        .ff = 1000,
+        .experts = 40,
+        .topk = 3,
+        .activation = {.kind = ActivationKind::swiglu_clamped, .limit = 1.0F},
+        .biases = true},
+        LayerShape{.hidden = 16, .ff = 8, .experts = 1, .topk = 1}}) {
+    for (const DType dtype : {DType::bf16, DType::f32}) {
+      const std::vector<float> expected = outputs(shape, dtype, ProductKernel::portable);
+      for (const ProductKernel kernel :
+           {ProductKernel::hopper_narrow, ProductKernel::hopper_wide}) {
+        const std::vector<float> found = outputs(shape, dtype, kernel);
+        ASSERT_EQ(found.size(), expected.size());
+        std::size_t different = 0;
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          if (std::bit_cast<std::uint32_t>(found[i]) == std::bit_cast<std::uint32_t>(expected[i])) {
+            continue;
+          }
+          if (++different == 1) {
+            ADD_FAILURE() << "hidden " << shape.hidden << " ff " << shape.ff << " kernel "
+                          << static_cast<int>(kernel) << " row "
+                          << i / static_cast<std::size_t>(shape.hidden) << " column "
+                          << i % static_cast<std::size_t>(shape.hidden) << ": " << found[i]
+                          << " instead of " << expected[i];
+          }
+        }
+        EXPECT_EQ(different, 0) << "of " << found.size();
+      }
+    }
+  }
+}
+
+class SameBitsOf : public ::testing::TestWithParam<ProductKernel> {};
+
+INSTANTIATE_TEST_SUITE_P(Kernels, SameBitsOf,
+                         ::testing::Values(ProductKernel::portable, ProductKernel::hopper_narrow,
+                                           ProductKernel::hopper_wide));
+
+TEST_P(SameBitsOf, NotANumberAndInfinityStayInTheirRow) {
+  LayerCase layer(kShape, 64, 2, DType::bf16, GetParam());
   StepInput in = layer.random_input(64);
   const std::vector<float> expected = layer.run(in);
   const std::size_t d = layer.hidden();

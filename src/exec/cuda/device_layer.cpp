@@ -5,12 +5,16 @@
 #include <algorithm>
 
 #include "exec/cuda/row_movement.h"
+#include "expert/cuda/hopper_gemm.h"
 #include "waybill/error.h"
 
 namespace waybill {
 namespace {
 
 constexpr std::int64_t kElementsPerCopy = 8;
+// Mean rows of a slot from which each Hopper kernel is the fastest, as measured
+// (docs/decisions/0004).
+constexpr std::int64_t kNarrowFrom = 9, kWideFrom = 49;
 
 std::int64_t padded(std::int64_t n) {
   return (n + kElementsPerCopy - 1) / kElementsPerCopy * kElementsPerCopy;
@@ -63,6 +67,8 @@ DeviceLayer::DeviceLayer(const DeviceLayerOptions& options, const DevicePlanTabl
       experts_(experts),
       workspace_(tables.device(), workspace_bytes(options, tables, experts)),
       plan_(tables, options.max_tokens, workspace_),
+      hopper_(false),
+      multiprocessors_(device_limit(tables.device(), cudaDevAttrMultiProcessorCount)),
       inner_stride_(padded(experts.ff())) {
   if (experts.slots() != tables.view().keys) {
     throw Error(Code::DescriptorSlotMismatch)
@@ -79,6 +85,10 @@ DeviceLayer::DeviceLayer(const DeviceLayerOptions& options, const DevicePlanTabl
   rows_ = workspace_.take(bytes.rows);
   const DeviceScope scope(tables.device());
   prepare_grouped_gemm();
+  const std::int64_t rows = std::int64_t{options.max_tokens} * tables.view().topk;
+  inner_map_ = map_rows(inner_, rows, experts.ff(), inner_stride_, tables.device());
+  gathered_map_ = map_rows(rows_, rows, experts.hidden(), experts.hidden(), tables.device());
+  hopper_ = experts.maps() && inner_map_ && gathered_map_ && prepare_hopper_gemm();
 }
 
 void DeviceLayer::check_step(const DeviceStep& step) const {
@@ -96,45 +106,76 @@ void DeviceLayer::check_step(const DeviceStep& step) const {
   }
 }
 
+ProductKernel DeviceLayer::kernel_for(const DeviceStep& step) const {
+  if (!hopper_ || options_.kernel == ProductKernel::portable) return ProductKernel::portable;
+  ProductKernel kernel = options_.kernel;
+  if (kernel == ProductKernel::chosen) {
+    const PlanView& plan = plan_.view();
+    const std::int64_t per_slot = plan.rows / std::max(plan.slots, 1);
+    if (per_slot < kNarrowFrom) return ProductKernel::portable;
+    kernel = per_slot < kWideFrom ? ProductKernel::hopper_narrow : ProductKernel::hopper_wide;
+  }
+  // The gathered rows of the wide kernel are made from rows without gaps.
+  const bool wide = kernel == ProductKernel::hopper_wide && step.hidden.is_contiguous();
+  return wide ? ProductKernel::hopper_wide : ProductKernel::hopper_narrow;
+}
+
+void DeviceLayer::multiply(const DeviceStep& step, cudaStream_t stream) const {
+  const PlanView& plan = plan_.view();
+  const std::int64_t rows = plan.rows;
+  GroupedGemm gate_up{};
+  gate_up.input = step.hidden.as<const __nv_bfloat16>();
+  gate_up.input_stride = step.hidden.strides[0];
+  gate_up.gather = plan.send_order;
+  gate_up.gather_divisor = plan.topk;
+  gate_up.offsets = plan.key_offsets;
+  gate_up.slots = plan.slots;
+  gate_up.weights = experts_.table();
+  gate_up.weight_stride = experts_.gate_up_stride();
+  gate_up.k = experts_.hidden();
+  gate_up.n = experts_.ff();
+  gate_up.output = inner_;
+  gate_up.output_stride = inner_stride_;
+  gate_up.output_dtype = DType::bf16;
+  gate_up.activation = options_.activation;
+  gate_up.status = plan.status;
+
+  GroupedGemm down = gate_up;
+  down.input = inner_;
+  down.input_stride = inner_stride_;
+  down.gather = nullptr;
+  down.weight_stride = experts_.down_stride();
+  down.k = experts_.ff();
+  down.n = experts_.hidden();
+  down.output = rows_;
+  down.output_stride = experts_.hidden();
+  down.output_dtype = options_.return_dtype;
+
+  const WeightMaps* maps = experts_.maps() ? &*experts_.maps() : nullptr;
+  switch (kernel_for(step)) {
+    case ProductKernel::hopper_wide:
+      // `rows_` holds the gathered rows until the second product overwrites it.
+      launch_permute({plan, gate_up.input, rows_, std::int64_t{2} * experts_.hidden()}, stream);
+      launch_wide_gate_up(gate_up, maps->gate_up, *gathered_map_, rows, multiprocessors_, stream);
+      launch_wide_down(down, maps->down, *inner_map_, rows, multiprocessors_, stream);
+      break;
+    case ProductKernel::hopper_narrow:
+      launch_narrow_gate_up(gate_up, maps->gate_up, rows, multiprocessors_, stream);
+      launch_narrow_down(down, maps->down, rows, multiprocessors_, stream);
+      break;
+    default:
+      const TileRows tile = choose_tile_rows(rows, std::min(plan.slots, plan.rows));
+      launch_gate_up(gate_up, tile, rows, stream);
+      launch_down(down, tile, rows, stream);
+  }
+}
+
 void DeviceLayer::forward(const DeviceStep& step, const Stream& stream) {
   check_step(step);
   plan_.build(step.tokens, step.experts, stream, step.real_tokens);
-  const PlanView& plan = plan_.view();
   const DeviceScope scope(experts_.device());
-  cudaStream_t native = cuda_stream(stream);
-  const std::int64_t rows = plan.rows;
-  const TileRows tile = choose_tile_rows(rows, std::min(plan.slots, plan.rows));
-
-  GroupedGemm gemm{};
-  gemm.input = step.hidden.as<const __nv_bfloat16>();
-  gemm.input_stride = step.hidden.strides[0];
-  gemm.gather = plan.send_order;
-  gemm.gather_divisor = plan.topk;
-  gemm.offsets = plan.key_offsets;
-  gemm.slots = plan.slots;
-  gemm.weights = experts_.table();
-  gemm.weight_stride = experts_.gate_up_stride();
-  gemm.k = experts_.hidden();
-  gemm.n = experts_.ff();
-  gemm.output = inner_;
-  gemm.output_stride = inner_stride_;
-  gemm.output_dtype = DType::bf16;
-  gemm.activation = options_.activation;
-  gemm.status = plan.status;
-  launch_gate_up(gemm, tile, rows, native);
-
-  gemm.input = inner_;
-  gemm.input_stride = inner_stride_;
-  gemm.gather = nullptr;
-  gemm.weight_stride = experts_.down_stride();
-  gemm.k = experts_.ff();
-  gemm.n = experts_.hidden();
-  gemm.output = rows_;
-  gemm.output_stride = experts_.hidden();
-  gemm.output_dtype = options_.return_dtype;
-  launch_down(gemm, tile, rows, native);
-
-  launch_combine({.plan = plan,
+  multiply(step, cuda_stream(stream));
+  launch_combine({.plan = plan_.view(),
                   .rows = rows_,
                   .row_dtype = options_.return_dtype,
                   .gates = step.gates,
@@ -142,7 +183,7 @@ void DeviceLayer::forward(const DeviceStep& step, const Stream& stream) {
                   .output = step.output.data,
                   .output_dtype = step.output.dtype,
                   .hidden = experts_.hidden()},
-                 native);
+                 cuda_stream(stream));
 }
 
 struct CapturedStep::State {

@@ -1,10 +1,11 @@
 // One MoE layer of one rank that owns every slot, on a device: plan, the two grouped products and
-// the combine, four or five kernels without host synchronisation or allocation.
+// the combine, four to six kernels without host synchronisation or allocation.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "expert/cuda/device_experts.h"
@@ -15,10 +16,15 @@
 
 namespace waybill {
 
+// What computes the two products. Every one gives the same bits.
+enum class ProductKernel : std::uint8_t { chosen, portable, hopper_narrow, hopper_wide };
+
 struct DeviceLayerOptions {
   std::int32_t max_tokens = 0;
   Activation activation{};
   DType return_dtype = DType::bf16;  // expert rows are rounded to it: bf16 or f32
+  // `chosen` is the fastest for a step's size. One that can't run here is replaced by `portable`.
+  ProductKernel kernel = ProductKernel::chosen;
 };
 
 // What a step reads and writes; everything in the layer's device memory.
@@ -58,14 +64,19 @@ class DeviceLayer {
 
  private:
   void check_step(const DeviceStep& step) const;
+  ProductKernel kernel_for(const DeviceStep& step) const;
+  void multiply(const DeviceStep& step, cudaStream_t stream) const;
 
   DeviceLayerOptions options_;
   const DeviceExperts& experts_;
   Workspace workspace_;
   DevicePlan plan_;
+  bool hopper_;  // its kernels run here
+  std::int32_t multiprocessors_;
   std::int64_t inner_stride_;
-  __nv_bfloat16* inner_;  // [rows, inner_stride_] activated rows
-  void* rows_;            // [rows, d] expert rows in send order
+  __nv_bfloat16* inner_;                                 // [rows, inner_stride_] activated rows
+  void* rows_;                                           // [rows, d] expert rows in send order
+  std::optional<CUtensorMap> inner_map_, gathered_map_;  // of inner_ and of input rows in rows_
 };
 
 // A step of a layer captured once and replayed with whatever the step's memory holds then.

@@ -18,29 +18,22 @@ namespace waybill::activation {
 
 WAYBILL_EVERYWHERE float fused(float a, float b, float c) { return std::fma(a, b, c); }
 
+// 1 / x for x in [1, 2^126], correctly rounded.
 WAYBILL_EVERYWHERE float reciprocal(float x) {
 #if defined(__CUDA_ARCH__)
-  return __frcp_rn(x);
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return fused(y, -fused(x, y, -1.0F), y);  // what __frcp_rn does in this range, without its branch
 #else
   return 1.0F / x;
 #endif
 }
 
-// 2^n for n in [-126, 127].
-WAYBILL_EVERYWHERE float power_of_two(std::int32_t n) {
-  const std::int32_t bits = (n + 127) << 23;
-  float value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-// e^x within 2 units in the last place; 0 below -87, infinite above 88.7. NaN stays NaN.
+// e^x within 2 units in the last place for x in [-87, 87].
 WAYBILL_EVERYWHERE float exponential(float x) {
-  if (x < -87.0F) return 0.0F;
-  if (x > 88.7F) return INFINITY;
-  if (x != x) return x;
-  constexpr float round_to_integer = 12582912.0F;  // 1.5 * 2^23
-  const float n = fused(x, 1.44269504F, round_to_integer) - round_to_integer;
+  constexpr float round_to_integer = 12582912.0F;  // 1.5 * 2^23: the integer is in the low bits
+  const float shifted = fused(x, 1.44269504F, round_to_integer);
+  const float n = shifted - round_to_integer;
   float r = fused(n, -0.693145752F, x);  // ln 2 in two parts
   r = fused(n, -1.42860677e-6F, r);
   float p = 1.38888889e-3F;  // Taylor series of e^r, |r| <= ln(2)/2
@@ -50,21 +43,29 @@ WAYBILL_EVERYWHERE float exponential(float x) {
   p = fused(p, r, 0.5F);
   p = fused(p, r, 1.0F);
   p = fused(p, r, 1.0F);
-  const auto exponent = static_cast<std::int32_t>(n);
-  return exponent == 128 ? p * 2.0F * power_of_two(127) : p * power_of_two(exponent);
+  std::uint32_t integer, bits;
+  memcpy(&integer, &shifted, sizeof integer);
+  memcpy(&bits, &p, sizeof bits);
+  bits += integer << 23;  // p * 2^n, a normal number
+  memcpy(&p, &bits, sizeof p);
+  return p;
 }
 
-// x / (1 + e^(-alpha x))
+// x / (1 + e^(-alpha x)), 0 where alpha x is below -87. NaN stays NaN.
 WAYBILL_EVERYWHERE float gated(float x, float alpha) {
-  return x * reciprocal(1.0F + exponential(-(alpha * x)));
+  const float exponent = -(alpha * x);
+  const float low = exponent < -87.0F ? -87.0F : exponent;
+  const float r = reciprocal(1.0F + exponential(low > 87.0F ? 87.0F : low));
+  return x * (exponent > 87.0F ? 0.0F : r);
 }
 
+// Both kinds as one formula, so that a kernel holds it once.
 WAYBILL_EVERYWHERE float activate(const Activation& activation, float gate, float up) {
-  if (activation.kind == ActivationKind::swiglu) return gated(gate, 1.0F) * up;
-  const float limit = activation.limit;  // written so that NaN stays NaN
+  const bool clamped = activation.kind == ActivationKind::swiglu_clamped;
+  const float limit = clamped ? activation.limit : INFINITY;  // comparisons leave NaN as it is
   const float g = gate > limit ? limit : gate;
   const float u = up > limit ? limit : (up < -limit ? -limit : up);
-  return (u + 1.0F) * gated(g, activation.alpha);
+  return gated(g, clamped ? activation.alpha : 1.0F) * (clamped ? u + 1.0F : u);
 }
 
 }  // namespace waybill::activation

@@ -137,7 +137,7 @@ DeviceExperts DeviceExperts::copy(std::span<const ExpertWeights* const> slots, D
                      .up_bias = bias(w->up_bias, at.up_bias),
                      .down_bias = bias(w->down_bias, at.down_bias)});
   }
-  experts.table_ = {device, std::span<const SlotWeights>(table)};
+  experts.keep_table(table);
   return experts;
 }
 
@@ -159,8 +159,13 @@ DeviceExperts DeviceExperts::borrow(std::span<const ExpertWeights> slots, Device
                      .up_bias = bias_in_place(w.up_bias, "up_bias", slot),
                      .down_bias = bias_in_place(w.down_bias, "down_bias", slot)});
   }
-  experts.table_ = {device, std::span<const SlotWeights>(table)};
+  experts.keep_table(table);
   return experts;
+}
+
+void DeviceExperts::keep_table(const std::vector<SlotWeights>& table) {
+  table_ = {device_, std::span<const SlotWeights>(table)};
+  maps_ = map_weights(table, hidden_, ff_, gate_up_stride_, down_stride_, device_);
 }
 
 }  // namespace waybill

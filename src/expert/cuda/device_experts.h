@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/cuda/device_array.h"
 #include "expert/cuda/grouped_gemm.h"
+#include "expert/cuda/tensor_maps.h"
 #include "waybill/expert.h"
 
 namespace waybill {
@@ -31,9 +33,12 @@ class DeviceExperts {
   const SlotWeights* table() const { return table_.data(); }  // [slots] on the device
   std::int64_t gate_up_stride() const { return gate_up_stride_; }
   std::int64_t down_stride() const { return down_stride_; }
+  // Empty where Hopper's copy engine can't read these weights in place.
+  const std::optional<WeightMaps>& maps() const { return maps_; }
 
  private:
   explicit DeviceExperts(Device device) : device_(device) {}
+  void keep_table(const std::vector<SlotWeights>& table);
 
   Device device_;
   std::int32_t hidden_ = 0, ff_ = 0;
@@ -41,6 +46,7 @@ class DeviceExperts {
   DeviceArray<__nv_bfloat16> weights_;  // owned copies
   DeviceArray<float> biases_;
   DeviceArray<SlotWeights> table_;
+  std::optional<WeightMaps> maps_;
 };
 
 }  // namespace waybill

@@ -224,8 +224,8 @@ __global__ void __launch_bounds__(T::kThreads, 2)
     grouped_gemm(const __grid_constant__ GroupedGemm p, int column_tiles) {
   extern __shared__ __align__(128) unsigned char stages[];
   if (p.status != nullptr && *p.status != 0) return;
-  const TileAt tile =
-      device::find_tile(p.offsets, p.slots, T::kRows, column_tiles, static_cast<int>(blockIdx.x));
+  const device::TileSchedule schedule(p.offsets, p.slots, T::kRows, T::kRows, column_tiles);
+  const TileAt tile = schedule.find(static_cast<int>(blockIdx.x));
   if (tile.slot < 0) return;
   const SlotWeights weights = p.weights[tile.slot];
   const auto input = input_rows<T>(p, tile);
