@@ -151,7 +151,7 @@ void DeviceLayer::multiply(const DeviceStep& step, cudaStream_t stream) const {
   down.output_stride = experts_.hidden();
   down.output_dtype = options_.return_dtype;
 
-  const WeightMaps* maps = experts_.maps() ? &*experts_.maps() : nullptr;
+  const std::optional<WeightMaps>& maps = experts_.maps();
   switch (kernel_for(step)) {
     case ProductKernel::hopper_wide:
       // `rows_` holds the gathered rows until the second product overwrites it.
