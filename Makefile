@@ -25,9 +25,10 @@ test: configure
 build: configure
 	cmake --build build --parallel $(JOBS) --target waybill-cli
 
-lint: configure
+lint: setup
 	scripts/setup lint
-	scripts/lint build
+	CUDACXX="$$(scripts/nvcc)" cmake --preset tidy
+	scripts/lint build/tidy
 
 test-extra: configure
 	cmake --build build --parallel $(JOBS)

@@ -9,6 +9,11 @@ target_compile_options(waybill_options INTERFACE
 target_include_directories(waybill_options INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
+if(CMAKE_UNITY_BUILD)
+  # Several sources as one: names of one may hide another's, and no namespace is anonymous. The
+  # release build warns.
+  target_compile_options(waybill_options INTERFACE -Wno-shadow -Wno-subobject-linkage)
+endif()
 if(WAYBILL_SANITIZE)
   target_compile_options(waybill_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${WAYBILL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
@@ -33,7 +38,7 @@ function(waybill_stage name)
 endfunction()
 
 # waybill_test(NAME STAGES stage... SOURCES file... [LABELS label...]): one GoogleTest program,
-# registered test case by test case. Label `threaded` marks what TSan runs.
+# one test of CTest each. Label `threaded` marks what TSan runs.
 add_custom_target(threaded_tests)
 function(waybill_test name)
   cmake_parse_arguments(TEST "" "" "STAGES;SOURCES;LABELS;LIBRARIES" ${ARGN})
@@ -44,6 +49,9 @@ function(waybill_test name)
   target_link_libraries(${name} PRIVATE ${TEST_LIBRARIES} GTest::gtest GTest::gmock
                                         GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  if(WAYBILL_SANITIZE)  # instrumented code of tests compiles slowly and needs no speed
+    target_compile_options(${name} PRIVATE -O0)
+  endif()
   target_compile_definitions(${name} PRIVATE
     WAYBILL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)

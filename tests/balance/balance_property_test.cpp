@@ -1,7 +1,6 @@
 // Any cluster and load: the rules hold, predictions are what the lists give, a plan is never worse
 // than the placement that it starts from.
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,7 @@
 
 #include "balance/plan_rules.h"
 #include "balance/recorded_loads.h"
+#include "property/property.h"
 #include "waybill/balance.h"
 
 namespace waybill {
@@ -18,7 +18,7 @@ namespace {
 using testing::broken_rule;
 using testing::load_matrix;
 
-std::int32_t pick(std::int32_t low, std::int32_t high) { return *rc::gen::inRange(low, high + 1); }
+std::int32_t pick(std::int32_t low, std::int32_t high) { return property::draw(low, high + 1); }
 
 std::vector<double> any_load(std::int32_t experts) {
   std::vector<double> load;
@@ -60,17 +60,17 @@ double direct_ratio(const std::vector<double>& load, const SlotLists& lists,
   return total > 0 ? slowest / (total / total_speed) : 1;
 }
 
-RC_GTEST_PROP(BalanceProperty, PlansKeepTheRulesAndGiveWhatTheyPredict, ()) {
+PROPERTY(BalanceProperty, PlansKeepTheRulesAndGiveWhatTheyPredict) {
   const std::int32_t experts = pick(1, 40);
   const Cluster cluster = any_cluster(experts);
   const auto load = any_load(experts);
   const LayerPlan plan = balance(load_matrix(load, experts), cluster).layers[0];
-  RC_ASSERT(broken_rule(plan.slots, cluster, experts) == "");
+  HOLDS(broken_rule(plan.slots, cluster, experts) == "");
   const double ratio = direct_ratio(load, plan.slots, cluster.speed);
-  RC_ASSERT(std::abs(plan.after.balance_ratio - ratio) <= 1e-9 * ratio);
+  HOLDS(std::abs(plan.after.balance_ratio - ratio) <= 1e-9 * ratio);
 }
 
-RC_GTEST_PROP(BalanceProperty, APlanIsNeverWorseThanThePlacementInForce, ()) {
+PROPERTY(BalanceProperty, APlanIsNeverWorseThanThePlacementInForce) {
   const std::int32_t experts = pick(1, 40);
   const Cluster cluster = any_cluster(experts);
   const SlotLists in_force =
@@ -81,12 +81,12 @@ RC_GTEST_PROP(BalanceProperty, APlanIsNeverWorseThanThePlacementInForce, ()) {
   const LayerPlan plan =
       balance(load_matrix(load, experts), cluster, std::vector<SlotLists>{in_force}, options)
           .layers[0];
-  RC_ASSERT(broken_rule(plan.slots, cluster, experts) == "");
-  RC_ASSERT(plan.after.balance_ratio <= plan.before.balance_ratio * (1 + 1e-9));
-  RC_ASSERT(plan.after.changed_slots <= *options.max_changed_slots);
+  HOLDS(broken_rule(plan.slots, cluster, experts) == "");
+  HOLDS(plan.after.balance_ratio <= plan.before.balance_ratio * (1 + 1e-9));
+  HOLDS(plan.after.changed_slots <= *options.max_changed_slots);
 }
 
-RC_GTEST_PROP(BalanceProperty, LocalityKeepsCopiesInHomeNodes, ()) {
+PROPERTY(BalanceProperty, LocalityKeepsCopiesInHomeNodes) {
   const std::int32_t nodes = pick(1, 4), ranks_per_node = pick(1, 4);
   const std::int32_t groups = nodes * pick(1, 3), size = pick(1, 6), experts = groups * size;
   const std::int32_t at_home = experts / nodes;
@@ -97,12 +97,12 @@ RC_GTEST_PROP(BalanceProperty, LocalityKeepsCopiesInHomeNodes, ()) {
   }
   BalanceOptions options;
   options.groups = groups;
-  options.locality = *rc::gen::element(Locality::soft, Locality::hard);
+  options.locality = property::draw_one_of({Locality::soft, Locality::hard});
   const LayerPlan plan =
       balance(load_matrix(any_load(experts), experts), cluster, {}, options).layers[0];
-  RC_ASSERT(broken_rule(plan.slots, cluster, experts) == "");
+  HOLDS(broken_rule(plan.slots, cluster, experts) == "");
   for (std::int32_t group = 0; group < groups; ++group) {
-    RC_ASSERT(testing::has_home(plan.slots, cluster.topology, group * size, size));
+    HOLDS(testing::has_home(plan.slots, cluster.topology, group * size, size));
   }
 }
 

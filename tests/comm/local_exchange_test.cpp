@@ -1,6 +1,5 @@
 // Exchanges between the ranks of one process against a direct evaluation.
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <cstdint>
 #include <random>
@@ -8,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "property/property.h"
 #include "support/random_placement.h"
 #include "waybill/comm.h"
 
@@ -15,7 +15,7 @@ namespace waybill {
 namespace {
 
 ProcessGroup random_group(std::int32_t ranks) {
-  std::mt19937_64 rng(*rc::gen::arbitrary<std::uint64_t>());
+  std::mt19937_64 rng(property::draw_bits());
   return testing::random_group(ranks, rng);
 }
 
@@ -69,15 +69,14 @@ Sizes random_sizes(std::int32_t ranks) {
   Sizes sizes;
   const auto extent = static_cast<std::size_t>(ranks);
   for (std::size_t p = 0; p < extent; ++p) {
-    const auto limit = *rc::gen::element<std::int64_t>(1, 64, 20'000);
-    sizes.push_back(*rc::gen::container<std::vector<std::int64_t>>(
-        extent, rc::gen::inRange<std::int64_t>(0, limit)));
+    const auto limit = property::draw_one_of<std::int64_t>({1, 64, 20'000});
+    sizes.push_back(property::draw_integers<std::int64_t>(extent, 0, limit));
   }
   return sizes;
 }
 
-RC_GTEST_PROP(LocalExchange, AllToAllVDeliversEverySegmentForAnyPeerOrder, ()) {
-  const ProcessGroup group = random_group(*rc::gen::inRange(1, 9));
+PROPERTY(LocalExchange, AllToAllVDeliversEverySegmentForAnyPeerOrder) {
+  const ProcessGroup group = random_group(property::draw(1, 9));
   const std::vector<Sizes> exchanges{random_sizes(group.size()), random_sizes(group.size()),
                                      random_sizes(group.size())};
   std::vector<char> right(static_cast<std::size_t>(group.size()), 1);
@@ -91,11 +90,11 @@ RC_GTEST_PROP(LocalExchange, AllToAllVDeliversEverySegmentForAnyPeerOrder, ()) {
       if (recv.bytes != expected(comm, exchanges[e], id)) right[comm.rank().index()] = 0;
     }
   });
-  RC_ASSERT(right == std::vector<char>(right.size(), 1));
+  HOLDS(right == std::vector<char>(right.size(), 1));
 }
 
-RC_GTEST_PROP(LocalExchange, ExchangesInFlightTogetherDontMix, ()) {
-  const ProcessGroup group = random_group(*rc::gen::inRange(1, 7));
+PROPERTY(LocalExchange, ExchangesInFlightTogetherDontMix) {
+  const ProcessGroup group = random_group(property::draw(1, 7));
   const std::vector<Sizes> exchanges{random_sizes(group.size()), random_sizes(group.size())};
   std::vector<char> right(static_cast<std::size_t>(group.size()), 1);
   LocalGroup(group).run([&](Communicator& comm) {
@@ -117,12 +116,12 @@ RC_GTEST_PROP(LocalExchange, ExchangesInFlightTogetherDontMix, ()) {
       }
     }
   });
-  RC_ASSERT(right == std::vector<char>(right.size(), 1));
+  HOLDS(right == std::vector<char>(right.size(), 1));
 }
 
-RC_GTEST_PROP(LocalExchange, AllGatherFollowsPeerOrder, ()) {
-  const ProcessGroup group = random_group(*rc::gen::inRange(1, 9));
-  const auto bytes = static_cast<std::size_t>(*rc::gen::element(0, 1, 100, 40'000));
+PROPERTY(LocalExchange, AllGatherFollowsPeerOrder) {
+  const ProcessGroup group = random_group(property::draw(1, 9));
+  const auto bytes = static_cast<std::size_t>(property::draw_one_of({0, 1, 100, 40'000}));
   const auto value = [](Rank rank) { return static_cast<std::byte>(rank.value + 1); };
   std::vector<char> right(static_cast<std::size_t>(group.size()), 1);
   LocalGroup(group).run([&](Communicator& comm) {
@@ -133,7 +132,7 @@ RC_GTEST_PROP(LocalExchange, AllGatherFollowsPeerOrder, ()) {
       direct.insert(direct.end(), bytes, value(rank));
     if (all != direct) right[comm.rank().index()] = 0;
   });
-  RC_ASSERT(right == std::vector<char>(right.size(), 1));
+  HOLDS(right == std::vector<char>(right.size(), 1));
 }
 
 TEST(LocalExchange, PollingAloneCompletesAnExchange) {

@@ -1,7 +1,6 @@
 // One layer's output is bitwise the same however its ranks, slots, replicas and exchange are set
 // up.
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <bit>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "exec/layer_case.h"
+#include "property/property.h"
 #include "support/random_placement.h"
 
 namespace waybill {
@@ -73,32 +73,32 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
                             std::bit_cast<std::uint32_t, float>);
 }
 
-RC_GTEST_PROP(SameBits, ForAnyRanksPlacementSelectorPeerOrderDedupAndChecks, ()) {
-  std::mt19937_64 rng(*rc::gen::arbitrary<std::uint64_t>());
-  const auto dtype = *rc::gen::element(DType::f32, DType::bf16);
-  LayerCase c = random_layer(rng, *rc::gen::inRange(0, 40), dtype);
+PROPERTY(SameBits, ForAnyRanksPlacementSelectorPeerOrderDedupAndChecks) {
+  std::mt19937_64 rng(property::draw_bits());
+  const auto dtype = property::draw_one_of({DType::f32, DType::bf16});
+  LayerCase c = random_layer(rng, property::draw(0, 40), dtype);
   on_one_rank(c);
   const std::vector<float> reference = testing::run(c).output;
   for (const std::int32_t ranks : {1, 2, 3, 4, 6, 8}) {
     over_ranks(c, ranks, rng);
     c.options.selector =
-        *rc::gen::element(Selector::first, Selector::round_robin, Selector::least_load,
-                          Selector::locality, Selector::hash);
-    c.options.dedup = *rc::gen::arbitrary<bool>();
-    c.options.checks = *rc::gen::element(Checks::off, Checks::counts, Checks::full);
-    RC_ASSERT(same_bits(testing::run(c).output, reference));
+        property::draw_one_of({Selector::first, Selector::round_robin, Selector::least_load,
+                               Selector::locality, Selector::hash});
+    c.options.dedup = property::draw_bool();
+    c.options.checks = property::draw_one_of({Checks::off, Checks::counts, Checks::full});
+    HOLDS(same_bits(testing::run(c).output, reference));
   }
 }
 
 // Σ_j gate * y_expert(hidden) in double precision, straight from the definition.
-RC_GTEST_PROP(SameBits, AndNearTheDirectEvaluation, ()) {
-  std::mt19937_64 rng(*rc::gen::arbitrary<std::uint64_t>());
-  LayerCase c = random_layer(rng, *rc::gen::inRange(1, 20), DType::f32);
+PROPERTY(SameBits, AndNearTheDirectEvaluation) {
+  std::mt19937_64 rng(property::draw_bits());
+  LayerCase c = random_layer(rng, property::draw(1, 20), DType::f32);
   const std::vector<float> scales{0.5F, 1, 2, 3, 4, 5, 6, 7, 8};
   c.source = testing::scaling_experts(scales, hidden, DType::f32);
   c.runner = testing::make_scaling_runner;
   over_ranks(c, 4, rng);
-  c.options.dedup = *rc::gen::arbitrary<bool>();
+  c.options.dedup = property::draw_bool();
   const std::vector<float> output = testing::run(c).output;
   for (std::int32_t token = 0; token < c.tokens(); ++token) {
     double weight = 0;
@@ -116,7 +116,7 @@ RC_GTEST_PROP(SameBits, AndNearTheDirectEvaluation, ()) {
       const double x = static_cast<double>(c.hidden[at]);
       const double shared = c.shared.empty() ? 0.0 : static_cast<double>(c.shared[at]);
       const double bound = 1e-6 * (magnitude * std::abs(x) + std::abs(shared));
-      RC_ASSERT(std::abs(static_cast<double>(output[at]) - (weight * x + shared)) <= bound);
+      HOLDS(std::abs(static_cast<double>(output[at]) - (weight * x + shared)) <= bound);
     }
   }
 }

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include "expert/random_expert.h"
+#include "property/property.h"
 
 namespace waybill {
 namespace {
@@ -44,21 +44,21 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Accuracy,
                                          Shape{257, 300, 97}, Shape{512, 256, 5},
                                          Shape{20, 30, 1100}));
 
-RC_GTEST_PROP(AccuracyProperty, AnyShapeIsWithinToleranceOfTheDirectEvaluation, ()) {
-  Random random(*rc::gen::arbitrary<unsigned>());
-  const auto d = *rc::gen::inRange<std::int64_t>(1, 70);
-  const auto ff = *rc::gen::inRange<std::int64_t>(1, 70);
-  const auto rows = *rc::gen::inRange<std::int64_t>(0, 40);
-  const auto stored = *rc::gen::element(DType::f32, DType::bf16, DType::f16);
-  const auto dtype = *rc::gen::element(DType::f32, DType::bf16);
-  const RandomExpert expert(stored, d, ff, random, *rc::gen::arbitrary<bool>());
+PROPERTY(AccuracyProperty, AnyShapeIsWithinToleranceOfTheDirectEvaluation) {
+  Random random(static_cast<unsigned>(property::draw_bits()));
+  const auto d = property::draw<std::int64_t>(1, 70);
+  const auto ff = property::draw<std::int64_t>(1, 70);
+  const auto rows = property::draw<std::int64_t>(0, 40);
+  const auto stored = property::draw_one_of({DType::f32, DType::bf16, DType::f16});
+  const auto dtype = property::draw_one_of({DType::f32, DType::bf16});
+  const RandomExpert expert(stored, d, ff, random, property::draw_bool());
   const Elements input = random_elements(dtype, rows, d, 1, random);
-  const auto bundle = *rc::gen::arbitrary<bool>() ? ExpertBundle::pack(expert.weights, dtype)
-                                                  : ExpertBundle::borrow(expert.weights, dtype);
+  const auto bundle = property::draw_bool() ? ExpertBundle::pack(expert.weights, dtype)
+                                            : ExpertBundle::borrow(expert.weights, dtype);
   const Elements output = run_one(*bundle, input, DType::f32);
   const Difference found = difference(output, expert.weights, {}, input);
   // Of a handful of outputs, one may be a small difference of large terms.
-  RC_ASSERT(found.frobenius <= (dtype == DType::f32 ? 1e-4 : 5e-2));
+  HOLDS(found.frobenius <= (dtype == DType::f32 ? 1e-4 : 5e-2));
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 // A row's bits depend on the row and its expert alone.
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "expert/random_expert.h"
+#include "property/property.h"
 
 namespace waybill {
 namespace {
@@ -233,15 +233,15 @@ TEST_P(SameBits, OutputDtypeOnlyRounds) {
 INSTANTIATE_TEST_SUITE_P(Dtypes, SameBits, testing::Values(DType::f32, DType::bf16),
                          [](const auto& dtype) { return std::string(name(dtype.param)); });
 
-RC_GTEST_PROP(SameBitsProperty, AnySplitIntoSegmentsThreadsAndOrders, ()) {
-  Random random(*rc::gen::arbitrary<unsigned>());
-  const auto dtype = *rc::gen::element(DType::f32, DType::bf16);
-  const auto d = *rc::gen::inRange<std::int64_t>(1, 80);
-  const auto counts = *rc::gen::container<std::vector<std::int32_t>>(rc::gen::inRange(0, 30));
+PROPERTY(SameBitsProperty, AnySplitIntoSegmentsThreadsAndOrders) {
+  Random random(static_cast<unsigned>(property::draw_bits()));
+  const auto dtype = property::draw_one_of({DType::f32, DType::bf16});
+  const auto d = property::draw<std::int64_t>(1, 80);
+  const auto counts = property::draw_integers(property::draw<std::size_t>(0, 40), 0, 30);
   std::vector<std::shared_ptr<const ExpertBundle>> bundles;
   Segments segments;
   for (const std::int32_t rows : counts) {
-    const auto ff = *rc::gen::inRange<std::int64_t>(1, 60);
+    const auto ff = property::draw<std::int64_t>(1, 60);
     bundles.push_back(random_bundle(dtype, d, ff, random));
     segments.add(*bundles.back(), rows);
   }
@@ -250,7 +250,7 @@ RC_GTEST_PROP(SameBitsProperty, AnySplitIntoSegmentsThreadsAndOrders, ()) {
   const Elements output = Elements::zeros(dtype, rows, d);
   segments.gather = shuffled(rows, random);
   segments.scatter = shuffled(rows, random);
-  ThreadPool pool(*rc::gen::inRange(1, 4));
+  ThreadPool pool(property::draw(1, 4));
   run_grouped(segments.over(input, output), &pool);
 
   for (std::size_t q = 0; q < counts.size(); ++q) {
@@ -258,7 +258,7 @@ RC_GTEST_PROP(SameBitsProperty, AnySplitIntoSegmentsThreadsAndOrders, ()) {
       const auto row = static_cast<std::size_t>(r);
       const Elements x = rows_of(input, std::vector{segments.gather[row]});
       const Elements alone = run_one(*bundles[q], x, dtype);
-      RC_ASSERT(std::ranges::equal(row_bytes(alone, 0), row_bytes(output, segments.scatter[row])));
+      HOLDS(std::ranges::equal(row_bytes(alone, 0), row_bytes(output, segments.scatter[row])));
     }
   }
 }

@@ -1,17 +1,18 @@
 // Safetensors files at random: what is written is read back, and no corruption does worse than an
 // Error.
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "io/safetensors.h"
 #include "io/safetensors_bytes.h"
 #include "io/safetensors_writer.h"
+#include "property/property.h"
 #include "support/temporary_folder.h"
 #include "waybill/error.h"
 
@@ -26,22 +27,22 @@ struct Drawn {
 };
 
 Bytes draw_bytes(std::size_t count) {
-  const auto values =
-      *rc::gen::container<std::vector<std::uint8_t>>(count, rc::gen::arbitrary<std::uint8_t>());
-  const auto raw = std::as_bytes(std::span(values));
-  return {raw.begin(), raw.end()};
+  std::mt19937_64 random(property::draw_bits());
+  Bytes bytes(count);
+  for (std::byte& each : bytes) each = static_cast<std::byte>(random());
+  return bytes;
 }
 
 Drawn draw_tensors() {
   Drawn drawn;
-  const auto names =
-      *rc::gen::unique<std::vector<std::string>>(rc::gen::nonEmpty(rc::gen::string<std::string>()));
-  for (const std::string& any : names) {
+  const int tensors = property::draw(0, 30);
+  for (int i = 0; i < tensors; ++i) {
     std::string name = "t";  // names are UTF-8: keep to ASCII
-    for (const char c : any) name += static_cast<char>(c & 0x7F);
-    const auto dtype = static_cast<DType>(*rc::gen::inRange(0, 15));
-    auto shape = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange(0, 5));
-    if (shape.size() > 4) shape.resize(4);
+    const int letters = property::draw(0, 12);
+    for (int c = 0; c < letters; ++c) name += static_cast<char>(property::draw(0, 0x80));
+    const auto dtype = static_cast<DType>(property::draw(0, 15));
+    const auto shape =
+        property::draw_integers<std::int64_t>(property::draw<std::size_t>(0, 5), 0, 5);
     const std::int64_t elements =
         std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
     if (drawn.bytes.contains(name)) continue;
@@ -51,7 +52,7 @@ Drawn draw_tensors() {
   return drawn;
 }
 
-RC_GTEST_PROP(Safetensors, ReadsBackWhatItWrites, ()) {
+PROPERTY(Safetensors, ReadsBackWhatItWrites) {
   const Drawn drawn = draw_tensors();
   const testing::TemporaryFolder folder;
   const std::string path = folder.file("x.safetensors");
@@ -64,15 +65,15 @@ RC_GTEST_PROP(Safetensors, ReadsBackWhatItWrites, ()) {
   writer.finish();
 
   const SafetensorsFile file = SafetensorsFile::open(path);
-  RC_ASSERT(file.tensors().size() == drawn.tensors.size());
-  RC_ASSERT(file.metadata().at("key") == "välue");
+  HOLDS(file.tensors().size() == drawn.tensors.size());
+  HOLDS(file.metadata().at("key") == "välue");
   for (const auto& tensor : drawn.tensors) {
     const SafetensorsTensor* read = file.find(tensor.name);
-    RC_ASSERT(read != nullptr);
-    RC_ASSERT(read->dtype == tensor.dtype);
-    RC_ASSERT(read->shape == tensor.shape);
+    HOLDS(read != nullptr);
+    HOLDS(read->dtype == tensor.dtype);
+    HOLDS(read->shape == tensor.shape);
     const Bytes& wanted = drawn.bytes.at(tensor.name);
-    RC_ASSERT(std::equal(wanted.begin(), wanted.end(), read->bytes.begin(), read->bytes.end()));
+    HOLDS(std::equal(wanted.begin(), wanted.end(), read->bytes.begin(), read->bytes.end()));
   }
 }
 
@@ -83,13 +84,13 @@ std::string draw_corrupted() {
       R"("b":{"dtype":"BF16","shape":[4],"data_offsets":[24,32]},)"
       R"("c":{"dtype":"U8","shape":[0],"data_offsets":[32,32]}})",
       32);
-  const int edits = *rc::gen::inRange(1, 6);
+  const int edits = property::draw(1, 6);
   for (int i = 0; i < edits && !file.empty(); ++i) {
-    const auto at = *rc::gen::inRange<std::size_t>(0, file.size());
-    const auto length = *rc::gen::inRange<std::size_t>(1, 9);
-    switch (*rc::gen::inRange(0, 5)) {
-      case 0: file[at] = *rc::gen::arbitrary<char>(); break;
-      case 1: file[at] = *rc::gen::elementOf(std::string("{}[]\",:0123456789-.eE \\u")); break;
+    const auto at = property::draw<std::size_t>(0, file.size());
+    const auto length = property::draw<std::size_t>(1, 9);
+    switch (property::draw(0, 5)) {
+      case 0: file[at] = property::draw_char(); break;
+      case 1: file[at] = property::draw_from(std::string("{}[]\",:0123456789-.eE \\u")); break;
       case 2: file.erase(at, length); break;
       case 3: file.insert(at, file.substr(at, length)); break;
       case 4: file.resize(at); break;
@@ -98,7 +99,7 @@ std::string draw_corrupted() {
   return file;
 }
 
-RC_GTEST_PROP(Safetensors, AnswersCorruptionWithAnErrorOrConsistentContents, ()) {
+PROPERTY(Safetensors, AnswersCorruptionWithAnErrorOrConsistentContents) {
   const std::string file = draw_corrupted();
   try {
     const SafetensorsContents contents =
@@ -106,13 +107,13 @@ RC_GTEST_PROP(Safetensors, AnswersCorruptionWithAnErrorOrConsistentContents, ())
     std::size_t bytes = 0;
     for (const SafetensorsTensor& tensor : contents.tensors) {
       bytes += tensor.bytes.size();
-      RC_ASSERT(tensor.bytes.empty() || (tensor.bytes.data() >= testing::bytes_of(file).data() &&
-                                         tensor.bytes.data() + tensor.bytes.size() <=
-                                             testing::bytes_of(file).data() + file.size()));
+      HOLDS(tensor.bytes.empty() || (tensor.bytes.data() >= testing::bytes_of(file).data() &&
+                                     tensor.bytes.data() + tensor.bytes.size() <=
+                                         testing::bytes_of(file).data() + file.size()));
     }
-    RC_ASSERT(bytes <= file.size());
+    HOLDS(bytes <= file.size());
   } catch (const Error& error) {
-    RC_ASSERT(error.coordinate("file") == "x.safetensors");
+    HOLDS(error.coordinate("file") == "x.safetensors");
   }
 }
 

@@ -1,12 +1,12 @@
 // A checkpoint with random damage to its documents: it opens or it throws an Error, nothing else.
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "property/property.h"
 #include "support/temporary_folder.h"
 #include "waybill/checkpoint.h"
 #include "waybill/error.h"
@@ -24,13 +24,13 @@ std::string shipped(const std::string& family, const char* name) {
 
 // Replaces, removes or doubles a few bytes among the first `end`.
 void damage(std::string& text, std::size_t end) {
-  const int edits = *rc::gen::inRange(1, 4);
+  const int edits = property::draw(1, 4);
   for (int i = 0; i < edits; ++i) {
-    const auto at = *rc::gen::inRange<std::size_t>(0, std::min(end, text.size()));
-    const auto length = *rc::gen::inRange<std::size_t>(1, 12);
-    switch (*rc::gen::inRange(0, 4)) {
-      case 0: text[at] = *rc::gen::arbitrary<char>(); break;
-      case 1: text[at] = *rc::gen::elementOf(std::string("0123456789-\"{}[],:.en")); break;
+    const auto at = property::draw<std::size_t>(0, std::min(end, text.size()));
+    const auto length = property::draw<std::size_t>(1, 12);
+    switch (property::draw(0, 4)) {
+      case 0: text[at] = property::draw_char(); break;
+      case 1: text[at] = property::draw_from(std::string("0123456789-\"{}[],:.en")); break;
       case 2: text.erase(at, length); break;
       case 3: text.insert(at, text.substr(at, length)); break;
     }
@@ -50,12 +50,12 @@ void open(const testing::TemporaryFolder& folder) {
         elements[(down.shape[0] - 1) * down.strides[0] + (down.shape[1] - 1) * down.strides[1]];
     static_cast<void>(touched);
   } catch (const Error& error) {
-    RC_ASSERT(!error.coordinate("file").empty());
+    HOLDS(!error.coordinate("file").empty());
   }
 }
 
-RC_GTEST_PROP(CheckpointCorruption, OfTheConfigIsAnErrorAtMost, ()) {
-  const std::string family(*rc::gen::elementOf(family_names()));
+PROPERTY(CheckpointCorruption, OfTheConfigIsAnErrorAtMost) {
+  const std::string family(property::draw_from(family_names()));
   std::string config = shipped(family, "config.json");
   damage(config, config.size());
   const testing::TemporaryFolder folder;
@@ -64,7 +64,7 @@ RC_GTEST_PROP(CheckpointCorruption, OfTheConfigIsAnErrorAtMost, ()) {
   open(folder);
 }
 
-RC_GTEST_PROP(CheckpointCorruption, OfTheTensorHeaderIsAnErrorAtMost, ()) {
+PROPERTY(CheckpointCorruption, OfTheTensorHeaderIsAnErrorAtMost) {
   std::string tensors = shipped("gpt_oss", "model.safetensors");
   damage(tensors, 3000);
   const testing::TemporaryFolder folder;

@@ -1,13 +1,13 @@
 // Declared layouts of expert tensors: gate and up interleaved or concatenated, axes in any order,
 // non-square sizes. The reference here indexes the stored tensor directly.
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
 #include "model/expert_layout.h"
+#include "property/property.h"
 
 namespace waybill {
 namespace {
@@ -78,19 +78,18 @@ ExpertTensor draw_layout(Part part, Axis width, bool stacked) {
   ExpertTensor declared{part, "", {width, Axis::hidden}};
   if (stacked) declared.axes.push_back(Axis::expert);
   std::sort(declared.axes.begin(), declared.axes.end());
-  const int turns = *rc::gen::inRange(0, 6);
+  const int turns = property::draw(0, 6);
   for (int i = 0; i < turns; ++i) {
     std::next_permutation(declared.axes.begin(), declared.axes.end());
   }
   return declared;
 }
 
-RC_GTEST_PROP(ExpertLayout, ViewsEveryElementOfEveryExpertInAnyOrderOfAxes, ()) {
-  const ExpertExtents extents{*rc::gen::inRange(1, 5), *rc::gen::inRange(1, 8),
-                              *rc::gen::inRange(1, 8)};
-  const bool stacked = *rc::gen::arbitrary<bool>();
+PROPERTY(ExpertLayout, ViewsEveryElementOfEveryExpertInAnyOrderOfAxes) {
+  const ExpertExtents extents{property::draw(1, 5), property::draw(1, 8), property::draw(1, 8)};
+  const bool stacked = property::draw_bool();
   const ExpertTensor gate_up = draw_layout(
-      Part::gate_up, *rc::gen::element(Axis::gate_then_up, Axis::gate_up_pairs), stacked);
+      Part::gate_up, property::draw_one_of({Axis::gate_then_up, Axis::gate_up_pairs}), stacked);
   const ExpertTensor down = draw_layout(Part::down, Axis::ff, stacked);
   const std::vector<float> stored_gate_up = fill(gate_up, extents);
   const std::vector<float> stored_down = fill(down, extents);
@@ -101,12 +100,12 @@ RC_GTEST_PROP(ExpertLayout, ViewsEveryElementOfEveryExpertInAnyOrderOfAxes, ()) 
     const ExpertId id(static_cast<std::int32_t>(e));
     set_views(gate_up, extents, stored_gate_up.data(), DType::f32, id, weights);
     set_views(down, extents, stored_down.data(), DType::f32, id, weights);
-    RC_ASSERT(weights.ff() == extents.ff && weights.hidden() == extents.hidden);
+    HOLDS(weights.ff() == extents.ff && weights.hidden() == extents.hidden);
     for (std::int64_t i = 0; i < extents.ff; ++i) {
       for (std::int64_t j = 0; j < extents.hidden; ++j) {
-        RC_ASSERT(at(weights.gate, i, j) == value({e, j, i, false}));
-        RC_ASSERT(at(weights.up, i, j) == value({e, j, i, true}));
-        RC_ASSERT(at(weights.down, j, i) == value({e, j, i, false}));
+        HOLDS(at(weights.gate, i, j) == value({e, j, i, false}));
+        HOLDS(at(weights.up, i, j) == value({e, j, i, true}));
+        HOLDS(at(weights.down, j, i) == value({e, j, i, false}));
       }
     }
   }

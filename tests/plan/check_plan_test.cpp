@@ -4,12 +4,15 @@
 #include <numeric>
 
 #include "plan/shape_generator.h"
+#include "property/property.h"
 #include "support/fault.h"
 
 namespace waybill::testing {
 namespace {
 
-RC_GTEST_PROP(CheckedPlan, AcceptsWhatBuildPlanMakes, (const Shape& shape, bool dedup)) {
+PROPERTY(CheckedPlan, AcceptsWhatBuildPlanMakes) {
+  const Shape shape = draw_shape();
+  const bool dedup = property::draw_bool();
   const RoutingCase c = make_case(shape);
   check_plan(build_plan(c.routes, c.table, c.placement, c.group, c.source, {.dedup = dedup}),
              c.routes, c.placement, c.group);

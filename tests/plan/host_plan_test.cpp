@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "plan/shape_generator.h"
+#include "property/property.h"
 #include "waybill/thread_pool.h"
 
 namespace waybill::testing {
@@ -13,37 +14,43 @@ using ::testing::ElementsAreArray;
 using ::testing::Matches;
 
 void expect_equal(const HostPlan& plan, const DirectPlan& direct) {
-  RC_ASSERT(Matches(ElementsAreArray(direct.slot))(plan.slot()));
-  RC_ASSERT(Matches(ElementsAreArray(direct.key_slot))(plan.key_slot()));
-  RC_ASSERT(Matches(ElementsAreArray(direct.key_offsets))(plan.key_offsets()));
-  RC_ASSERT(Matches(ElementsAreArray(direct.send_offsets))(plan.send_offsets()));
-  RC_ASSERT(Matches(ElementsAreArray(direct.send_order))(plan.send_order()));
-  RC_ASSERT(Matches(ElementsAreArray(direct.send_position))(plan.send_position()));
-  RC_ASSERT(Matches(ElementsAreArray(direct.expert_counts))(plan.expert_counts()));
+  HOLDS(Matches(ElementsAreArray(direct.slot))(plan.slot()));
+  HOLDS(Matches(ElementsAreArray(direct.key_slot))(plan.key_slot()));
+  HOLDS(Matches(ElementsAreArray(direct.key_offsets))(plan.key_offsets()));
+  HOLDS(Matches(ElementsAreArray(direct.send_offsets))(plan.send_offsets()));
+  HOLDS(Matches(ElementsAreArray(direct.send_order))(plan.send_order()));
+  HOLDS(Matches(ElementsAreArray(direct.send_position))(plan.send_position()));
+  HOLDS(Matches(ElementsAreArray(direct.expert_counts))(plan.expert_counts()));
   if (!plan.dedup()) return;
-  RC_ASSERT(Matches(ElementsAreArray(direct.payload_offsets))(plan.payload_offsets()));
-  RC_ASSERT(Matches(ElementsAreArray(direct.payload_token))(plan.payload_token()));
-  RC_ASSERT(Matches(ElementsAreArray(direct.payload_row))(plan.payload_row()));
+  HOLDS(Matches(ElementsAreArray(direct.payload_offsets))(plan.payload_offsets()));
+  HOLDS(Matches(ElementsAreArray(direct.payload_token))(plan.payload_token()));
+  HOLDS(Matches(ElementsAreArray(direct.payload_row))(plan.payload_row()));
 }
 
 HostPlan plan_of(const RoutingCase& c, const PlanOptions& options) {
   return build_plan(c.routes, c.table, c.placement, c.group, c.source, options);
 }
 
-RC_GTEST_PROP(HostPlan, IsTheDirectEvaluation, (const Shape& shape, bool dedup)) {
+PROPERTY(HostPlan, IsTheDirectEvaluation) {
+  const Shape shape = draw_shape();
+  const bool dedup = property::draw_bool();
   const RoutingCase c = make_case(shape);
   expect_equal(plan_of(c, {.dedup = dedup}), direct_plan(c));
 }
 
-RC_GTEST_PROP(HostPlan, FollowsAnExplicitAssignment, (const Shape& shape, bool dedup)) {
+PROPERTY(HostPlan, FollowsAnExplicitAssignment) {
+  const Shape shape = draw_shape();
+  const bool dedup = property::draw_bool();
   const RoutingCase c = make_case(shape);
   const DirectPlan direct = direct_plan(c);
   expect_equal(build_plan(c.routes, direct.slot, c.placement, c.group, c.source, {.dedup = dedup}),
                direct);
 }
 
-RC_GTEST_PROP(HostPlan, DoesNotDependOnThreads, (const Shape& shape, bool dedup)) {
-  const auto threads = *rc::gen::inRange(2, 5);
+PROPERTY(HostPlan, DoesNotDependOnThreads) {
+  const Shape shape = draw_shape();
+  const bool dedup = property::draw_bool();
+  const auto threads = property::draw(2, 5);
   ThreadPool pool(threads);
   const RoutingCase c = make_case(shape);
   const DirectPlan direct = direct_plan(c);
@@ -52,27 +59,30 @@ RC_GTEST_PROP(HostPlan, DoesNotDependOnThreads, (const Shape& shape, bool dedup)
   expect_equal(build_plan(c.routes, direct.slot, c.placement, c.group, c.source, options), direct);
 }
 
-RC_GTEST_PROP(HostPlan, RebuiltInPlaceKeepsNothingOfTheLastStep,
-              (const Shape& before, const Shape& after, bool dedup)) {
+PROPERTY(HostPlan, RebuiltInPlaceKeepsNothingOfTheLastStep) {
+  const Shape before = draw_shape();
+  const Shape after = draw_shape();
+  const bool dedup = property::draw_bool();
   const RoutingCase first = make_case(before);
   const RoutingCase second = make_case(after);
   HostPlan plan = plan_of(first, {.dedup = !dedup});
   rebuild_plan(plan, second.routes, second.table, second.placement, second.group, second.source,
                {.dedup = dedup});
   expect_equal(plan, direct_plan(second));
-  RC_ASSERT(plan.view().tokens == after.tokens);
-  RC_ASSERT((plan.view().payload_offsets != nullptr) == dedup);
+  HOLDS(plan.view().tokens == after.tokens);
+  HOLDS((plan.view().payload_offsets != nullptr) == dedup);
 }
 
-RC_GTEST_PROP(HostPlan, SlotCountsPerPeerCoverEveryRow, (const Shape& shape)) {
+PROPERTY(HostPlan, SlotCountsPerPeerCoverEveryRow) {
+  const Shape shape = draw_shape();
   const RoutingCase c = make_case(shape);
   const HostPlan plan = plan_of(c, {});
   for (std::int32_t p = 0; p < plan.peers(); ++p) {
     const auto counts = plan.slot_counts(PeerSlot{p});
     const auto slots = c.placement.slots_on(c.group.rank_of(PeerSlot{p}));
-    RC_ASSERT(counts.size() == slots.size());
+    HOLDS(counts.size() == slots.size());
     for (std::size_t i = 0; i < slots.size(); ++i) {
-      RC_ASSERT(counts[i] == std::count(plan.slot().begin(), plan.slot().end(), slots[i].value));
+      HOLDS(counts[i] == std::count(plan.slot().begin(), plan.slot().end(), slots[i].value));
     }
   }
 }

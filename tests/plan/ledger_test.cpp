@@ -1,5 +1,6 @@
 // Ledgers beside the fixture: dedup, drops, local bypass, and what they refuse.
 #include "waybill/ledger.h"
+#include "property/property.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +13,9 @@
 namespace waybill::testing {
 namespace {
 
-RC_GTEST_PROP(RowLedger, CountsEachRouteOfOneRankOnce, (const Shape& shape, bool dedup)) {
+PROPERTY(RowLedger, CountsEachRouteOfOneRankOnce) {
+  const Shape shape = draw_shape();
+  const bool dedup = property::draw_bool();
   RoutingCase c = make_case({.tokens = shape.tokens,
                              .topk = shape.topk,
                              .experts = shape.experts,
@@ -39,14 +42,14 @@ RC_GTEST_PROP(RowLedger, CountsEachRouteOfOneRankOnce, (const Shape& shape, bool
     ++split[destination.index()];
     pairs.emplace(destination.value, r / shape.topk);
   }
-  RC_ASSERT(rows.tokens.value == shape.tokens);
-  RC_ASSERT(rows.routes.value == accepted);
-  RC_ASSERT(rows.dropped.value == c.routes.size() - accepted);
-  RC_ASSERT(rows.local.value == local);
-  RC_ASSERT(rows.remote.value == accepted - local);
-  RC_ASSERT(rows.payload.value == (dedup ? static_cast<std::int64_t>(pairs.size()) : accepted));
-  RC_ASSERT(rows.padded.value == std::int64_t{shape.ranks} * shape.ranks *
-                                     *std::max_element(split.begin(), split.end()));
+  HOLDS(rows.tokens.value == shape.tokens);
+  HOLDS(rows.routes.value == accepted);
+  HOLDS(rows.dropped.value == c.routes.size() - accepted);
+  HOLDS(rows.local.value == local);
+  HOLDS(rows.remote.value == accepted - local);
+  HOLDS(rows.payload.value == (dedup ? static_cast<std::int64_t>(pairs.size()) : accepted));
+  HOLDS(rows.padded.value ==
+        std::int64_t{shape.ranks} * shape.ranks * *std::max_element(split.begin(), split.end()));
 }
 
 TEST(ByteLedger, DedupShortensDispatchOnly) {

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "plan/shape_generator.h"
+#include "property/property.h"
 #include "support/fault.h"
 
 namespace waybill::testing {
@@ -74,13 +75,14 @@ std::vector<Row> received_rows(const Exchange& x, Rank rank) {
   return rows;
 }
 
-RC_GTEST_PROP(ReceivePlan, IsAGlobalSortBySlotSourceAndSendPosition,
-              (const Shape& shape, bool empty_ranks)) {
+PROPERTY(ReceivePlan, IsAGlobalSortBySlotSourceAndSendPosition) {
+  const Shape shape = draw_shape();
+  const bool empty_ranks = property::draw_bool();
   const Exchange x = exchange_of(shape, empty_ranks);
   for (std::int32_t r = 0; r < shape.ranks; ++r) {
     const ReceivePlan& receive = x.receives[r];
     const std::vector<Row> received = received_rows(x, Rank{r});
-    RC_ASSERT(receive.rows() == static_cast<std::int32_t>(received.size()));
+    HOLDS(receive.rows() == static_cast<std::int32_t>(received.size()));
     std::vector<Row> sorted = received;
     std::sort(sorted.begin(), sorted.end(), [&](const Row& a, const Row& b) {
       const auto key = [&](const Row& row) {
@@ -89,20 +91,22 @@ RC_GTEST_PROP(ReceivePlan, IsAGlobalSortBySlotSourceAndSendPosition,
       return key(a) < key(b);
     });
     for (std::int32_t i = 0; i < receive.rows(); ++i) {
-      RC_ASSERT(received[receive.expert_order()[i]] == sorted[i]);
-      RC_ASSERT(receive.expert_position()[receive.expert_order()[i]] == i);
+      HOLDS(received[receive.expert_order()[i]] == sorted[i]);
+      HOLDS(receive.expert_position()[receive.expert_order()[i]] == i);
     }
     const auto slots = x.placement().slots_on(Rank{r});
     for (std::size_t q = 0; q < slots.size(); ++q) {
       for (std::int32_t i = receive.expert_offsets()[q]; i < receive.expert_offsets()[q + 1]; ++i) {
-        RC_ASSERT(sorted[i].slot == slots[q].value);
+        HOLDS(sorted[i].slot == slots[q].value);
       }
     }
   }
 }
 
 // Dispatch, expert repack, and the way back: every accepted route comes home, and nothing else.
-RC_GTEST_PROP(ReceivePlan, RoundTripIsTheIdentity, (const Shape& shape, bool empty_ranks)) {
+PROPERTY(ReceivePlan, RoundTripIsTheIdentity) {
+  const Shape shape = draw_shape();
+  const bool empty_ranks = property::draw_bool();
   const Exchange x = exchange_of(shape, empty_ranks);
   std::vector<std::vector<std::int32_t>> home(shape.ranks);
   for (std::int32_t r = 0; r < shape.ranks; ++r) home[r].assign(x.plans[r].rows(), -1);
@@ -124,8 +128,8 @@ RC_GTEST_PROP(ReceivePlan, RoundTripIsTheIdentity, (const Shape& shape, bool emp
   for (std::int32_t r = 0; r < shape.ranks; ++r) {
     for (std::int32_t route = 0; route < x.cases[r].routes.size(); ++route) {
       const std::int32_t position = x.plans[r].send_position()[route];
-      if (position != dropped_route) RC_ASSERT(home[r][position] == route);
-      RC_ASSERT((position == dropped_route) == (x.cases[r].experts[route] == dropped_route));
+      if (position != dropped_route) HOLDS(home[r][position] == route);
+      HOLDS((position == dropped_route) == (x.cases[r].experts[route] == dropped_route));
     }
   }
 }

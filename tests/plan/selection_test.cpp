@@ -1,8 +1,8 @@
 #include "waybill/selection.h"
+#include "property/property.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <array>
 #include <bit>
@@ -252,10 +252,10 @@ TEST(ExpertCounts, IdOutOfRangeNamesTokenAndRouteSlot) {
 }
 
 // Every accepted route gets exactly one slot, one of its expert.
-RC_GTEST_PROP(SelectionProperty, EachAcceptedRouteGetsOneSlotOfItsExpert, ()) {
-  const auto ranks = *rc::gen::inRange(1, 9);
-  const auto experts = *rc::gen::inRange(ranks, 33);
-  std::mt19937_64 rng(*rc::gen::arbitrary<std::uint64_t>());
+PROPERTY(SelectionProperty, EachAcceptedRouteGetsOneSlotOfItsExpert) {
+  const auto ranks = property::draw(1, 9);
+  const auto experts = property::draw(ranks, 33);
+  std::mt19937_64 rng(property::draw_bits());
   const Placement placement = random_placement(experts, ranks, rng);
   const Topology topology = Topology::uniform(ranks, ranks % 2 == 0 ? 2 : 1);
   const RankRoutes all = random_routes(experts, ranks, rng);
@@ -276,10 +276,10 @@ RC_GTEST_PROP(SelectionProperty, EachAcceptedRouteGetsOneSlotOfItsExpert, ()) {
 }
 
 // Direct evaluation: one pass over all routes in global semantic order, each expert taking turns.
-RC_GTEST_PROP(SelectionProperty, RoundRobinTakesTurnsOverAllRanks, ()) {
-  const auto ranks = *rc::gen::inRange(1, 9);
-  const auto experts = *rc::gen::inRange(ranks, 33);
-  std::mt19937_64 rng(*rc::gen::arbitrary<std::uint64_t>());
+PROPERTY(SelectionProperty, RoundRobinTakesTurnsOverAllRanks) {
+  const auto ranks = property::draw(1, 9);
+  const auto experts = property::draw(ranks, 33);
+  std::mt19937_64 rng(property::draw_bits());
   const Placement placement = random_placement(experts, ranks, rng);
   const RankRoutes all = random_routes(experts, ranks, rng);
   std::map<ExpertId, std::size_t> turn;
@@ -292,7 +292,7 @@ RC_GTEST_PROP(SelectionProperty, RoundRobinTakesTurnsOverAllRanks, ()) {
       const ExpertId expert{all.routes[p].view().experts[r]};
       if (expert.value == dropped_route) continue;
       const auto replicas = placement.replicas(expert);
-      RC_ASSERT(slots[r] == replicas[turn[expert]++ % replicas.size()]);
+      HOLDS(slots[r] == replicas[turn[expert]++ % replicas.size()]);
     }
   }
 }
@@ -317,10 +317,10 @@ std::int64_t lowest_largest_load(const Placement& placement, std::span<const std
   return bound;
 }
 
-RC_GTEST_PROP(SelectionProperty, LeastLoadKeepsTheFullestRankLowest, ()) {
-  const auto ranks = *rc::gen::inRange(1, 9);
-  const auto experts = *rc::gen::inRange(ranks, 33);
-  std::mt19937_64 rng(*rc::gen::arbitrary<std::uint64_t>());
+PROPERTY(SelectionProperty, LeastLoadKeepsTheFullestRankLowest) {
+  const auto ranks = property::draw(1, 9);
+  const auto experts = property::draw(ranks, 33);
+  std::mt19937_64 rng(property::draw_bits());
   const Placement placement = random_placement(experts, ranks, rng);
   const Topology topology = Topology::uniform(ranks);
   const RankRoutes all = random_routes(experts, ranks, rng);
@@ -330,8 +330,8 @@ RC_GTEST_PROP(SelectionProperty, LeastLoadKeepsTheFullestRankLowest, ()) {
   const auto largest = [&](Selector selector) {
     return std::ranges::max(rank_loads(selector, placement, topology, all));
   };
-  RC_ASSERT(largest(Selector::least_load) == lowest_largest_load(placement, rows));
-  RC_ASSERT(largest(Selector::least_load) <= largest(Selector::first));
+  HOLDS(largest(Selector::least_load) == lowest_largest_load(placement, rows));
+  HOLDS(largest(Selector::least_load) <= largest(Selector::first));
 }
 
 // Filling expert after expert gets stuck here: rows must move on from a rank to make room.

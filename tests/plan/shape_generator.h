@@ -1,40 +1,32 @@
-// RapidCheck generators of routing problems.
+// Drawn routing problems, for properties.
 #pragma once
 
-#include <rapidcheck/gtest.h>
-
-#include <ostream>
+#include <fmt/format.h>
 
 #include "plan/routing_case.h"
+#include "property/property.h"
 
 namespace waybill::testing {
 
-inline std::ostream& operator<<(std::ostream& out, const Shape& s) {
-  return out << "T " << s.tokens << ", k " << s.topk << ", E " << s.experts << ", P " << s.ranks
-             << ", extra slots " << s.extra_slots << ", drops " << s.drop_percent << " %"
-             << (s.one_expert ? ", one expert" : "") << ", rule " << static_cast<int>(s.rule)
-             << ", seed " << s.seed;
+inline Shape draw_shape() {
+  using property::draw;
+  const Shape s{
+      .tokens = draw(0, 40),
+      .topk = draw(1, 9),
+      .experts = draw(1, 20),
+      .ranks = draw(1, 9),
+      .extra_slots = draw(0, 20),
+      .drop_percent = property::draw_one_of({0, 0, 10, 50, 100}),
+      .one_expert = property::draw_one_of({false, false, false, true}),
+      .rule = property::draw_one_of(
+          {SelectionRule::cyclic, SelectionRule::quota, SelectionRule::hashed}),
+      .seed = static_cast<std::uint32_t>(property::draw_bits()),
+  };
+  property::note(
+      fmt::format("T {}, k {}, E {}, P {}, extra slots {}, drops {} %{}, rule {}, seed {}",
+                  s.tokens, s.topk, s.experts, s.ranks, s.extra_slots, s.drop_percent,
+                  s.one_expert ? ", one expert" : "", static_cast<int>(s.rule), s.seed));
+  return s;
 }
 
 }  // namespace waybill::testing
-
-namespace rc {
-
-template <>
-struct Arbitrary<waybill::testing::Shape> {
-  static Gen<waybill::testing::Shape> arbitrary() {
-    using waybill::SelectionRule;
-    using waybill::testing::Shape;
-    return gen::build<Shape>(
-        gen::set(&Shape::tokens, gen::inRange(0, 40)), gen::set(&Shape::topk, gen::inRange(1, 9)),
-        gen::set(&Shape::experts, gen::inRange(1, 20)), gen::set(&Shape::ranks, gen::inRange(1, 9)),
-        gen::set(&Shape::extra_slots, gen::inRange(0, 20)),
-        gen::set(&Shape::drop_percent, gen::element(0, 0, 10, 50, 100)),
-        gen::set(&Shape::one_expert, gen::element(false, false, false, true)),
-        gen::set(&Shape::rule,
-                 gen::element(SelectionRule::cyclic, SelectionRule::quota, SelectionRule::hashed)),
-        gen::set(&Shape::seed, gen::arbitrary<std::uint32_t>()));
-  }
-};
-
-}  // namespace rc

@@ -1,8 +1,8 @@
 #include "waybill/router.h"
+#include "property/property.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <bit>
@@ -218,11 +218,11 @@ struct RandomRouter {
 
 // Direct evaluation in double of experts by their logits. Random logits differ by far more than an
 // FP32 chain's error, or the shrunken case shows both.
-RC_GTEST_PROP(RouterProperty, AgreesWithTheDirectEvaluation, ()) {
-  const auto experts = *rc::gen::inRange<std::int64_t>(1, 130);
-  const auto width = *rc::gen::inRange<std::int64_t>(1, 600);
-  const auto tokens = *rc::gen::inRange<std::int64_t>(1, 10);
-  const RandomRouter random(experts, width, tokens, *rc::gen::arbitrary<std::uint64_t>());
+PROPERTY(RouterProperty, AgreesWithTheDirectEvaluation) {
+  const auto experts = property::draw<std::int64_t>(1, 130);
+  const auto width = property::draw<std::int64_t>(1, 600);
+  const auto tokens = property::draw<std::int64_t>(1, 10);
+  const RandomRouter random(experts, width, tokens, property::draw_bits());
   const auto topk = static_cast<std::int32_t>(std::min<std::int64_t>(experts, 8));
   const RoutingResult result = random.route_rows(0, tokens, topk);
   for (std::int64_t t = 0; t < tokens; ++t) {
@@ -243,27 +243,27 @@ RC_GTEST_PROP(RouterProperty, AgreesWithTheDirectEvaluation, ()) {
       const auto at = static_cast<std::size_t>(t * topk + j);
       const double logit = logits[static_cast<std::size_t>(result.experts[at])];
       const double wanted = best[static_cast<std::size_t>(j)];
-      RC_ASSERT(std::abs(logit - wanted) < 1e-3);
-      RC_ASSERT(std::abs(result.gates[at] - std::exp(wanted - best[0]) / sum) < 1e-3);
+      HOLDS(std::abs(logit - wanted) < 1e-3);
+      HOLDS(std::abs(result.gates[at] - std::exp(wanted - best[0]) / sum) < 1e-3);
     }
   }
 }
 
 // Case D11: a row alone and among others gives the same bits.
-RC_GTEST_PROP(RouterProperty, RowDoesNotDependOnItsNeighbours, ()) {
-  const auto experts = *rc::gen::inRange<std::int64_t>(2, 70);
-  const auto width = *rc::gen::inRange<std::int64_t>(1, 700);
-  const auto tokens = *rc::gen::inRange<std::int64_t>(1, 40);
-  const RandomRouter random(experts, width, tokens, *rc::gen::arbitrary<std::uint64_t>());
+PROPERTY(RouterProperty, RowDoesNotDependOnItsNeighbours) {
+  const auto experts = property::draw<std::int64_t>(2, 70);
+  const auto width = property::draw<std::int64_t>(1, 700);
+  const auto tokens = property::draw<std::int64_t>(1, 40);
+  const RandomRouter random(experts, width, tokens, property::draw_bits());
   const std::int32_t topk = 2;
   const RoutingResult together = random.route_rows(0, tokens, topk);
-  const auto row = *rc::gen::inRange<std::int64_t>(0, tokens);
+  const auto row = property::draw<std::int64_t>(0, tokens);
   const RoutingResult alone = random.route_rows(row, 1, topk);
   const auto begin = static_cast<std::size_t>(row * topk);
-  RC_ASSERT(std::equal(alone.experts.begin(), alone.experts.end(),
-                       together.experts.begin() + static_cast<std::ptrdiff_t>(begin)));
-  RC_ASSERT(std::memcmp(alone.gates.data(), together.gates.data() + begin,
-                        alone.gates.size() * sizeof(float)) == 0);
+  HOLDS(std::equal(alone.experts.begin(), alone.experts.end(),
+                   together.experts.begin() + static_cast<std::ptrdiff_t>(begin)));
+  HOLDS(std::memcmp(alone.gates.data(), together.gates.data() + begin,
+                    alone.gates.size() * sizeof(float)) == 0);
 }
 
 // A logit is the chain of fused multiply-adds from 0, so the same values in another dtype, at an

@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <cmath>
 #include <limits>
 
 #include "io/json_document.h"
+#include "property/property.h"
 #include "support/fault.h"
 #include "waybill/digest.h"
 #include "waybill/routes.h"
@@ -96,20 +96,20 @@ TEST(SemanticDigest, MutationAfterFreezingIsFound) {
 }
 
 // Blocks of the streaming encoder must not show: any single change is found at any length.
-RC_GTEST_PROP(SemanticDigestProperty, OneChangedRouteChangesIt, ()) {
+PROPERTY(SemanticDigestProperty, OneChangedRouteChangesIt) {
   Columns columns;
-  columns.tokens = *rc::gen::inRange(1, 3000);
+  columns.tokens = property::draw(1, 3000);
   columns.topk = 1;
   const auto size = static_cast<std::size_t>(columns.tokens);
   columns.experts.assign(size, 7);
   columns.gates.assign(size, 0.25F);
   const std::string original = columns.digest();
-  const auto position = *rc::gen::inRange<std::size_t>(0, size);
+  const auto position = property::draw<std::size_t>(0, size);
   columns.experts[position] = 8;
-  RC_ASSERT(columns.digest() != original);
+  HOLDS(columns.digest() != original);
   columns.experts[position] = 7;
   columns.gates[position] = -0.25F;
-  RC_ASSERT(columns.digest() != original);
+  HOLDS(columns.digest() != original);
 }
 
 }  // namespace
