@@ -15,12 +15,12 @@
 namespace waybill::cli {
 namespace {
 
-struct Options {
+struct ExplainOptions {
   std::string code;
   bool json = false;
 };
 
-nlohmann::ordered_json to_json(Code code) {
+nlohmann::ordered_json code_json(Code code) {
   return {{"code", name(code)}, {"category", category(code)}, {"contract", contract(code)}};
 }
 
@@ -35,14 +35,14 @@ void print_all() {
   }
 }
 
-Exit explain(const Options& options) {
+Exit explain(const ExplainOptions& options) {
   if (options.code.empty()) {
     if (!options.json) {
       print_all();
       return Exit::success;
     }
     nlohmann::ordered_json codes = nlohmann::ordered_json::array();
-    for (Code code : all_codes()) codes.push_back(to_json(code));
+    for (Code code : all_codes()) codes.push_back(code_json(code));
     write_json({{"codes", codes}});
     return Exit::success;
   }
@@ -56,7 +56,7 @@ Exit explain(const Options& options) {
         .note(fmt::format("nearest: {}", fmt::join(nearest(options.code, names, 3), ", ")));
   }
   if (options.json) {
-    write_json(to_json(code));
+    write_json(code_json(code));
   } else {
     fmt::print("{}{}{}", field("code", name(code)), field("category", category(code)),
                field("contract", contract(code)));
@@ -67,7 +67,7 @@ Exit explain(const Options& options) {
 }  // namespace
 
 void add_explain(CommandLine& line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExplainOptions>();
   Subcommand command =
       line.add("explain", "The contract behind an error code; without one, all codes.",
                [options] { return explain(*options); });

@@ -16,14 +16,14 @@
 namespace waybill::cli {
 namespace {
 
-struct Options {
+struct MakeOptions {
   RandomCheckpoint checkpoint{
       .family = {}, .hidden = 256, .ff = 128, .experts = 8, .topk = 2, .layers = 2};
   std::string directory;
   bool json = false;
 };
 
-Exit make(const Options& options) {
+Exit make(const MakeOptions& options) {
   Progress progress("file", options.checkpoint.shards);
   const WrittenCheckpoint written = write_random_checkpoint(
       options.checkpoint, options.directory, [&](std::int32_t file) { progress.begin(file); });
@@ -46,7 +46,7 @@ Exit make(const Options& options) {
 }  // namespace
 
 void add_make_checkpoint(CommandLine& line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MakeOptions>();
   RandomCheckpoint& checkpoint = options->checkpoint;
   Subcommand command = line.add(
       "make-checkpoint",

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t matrix_ranks = 256;
+constexpr std::size_t json_matrix_ranks = 256;
 
 Json layer_json(const PlannedLayer& layer, const Layout& layout) {
   Json json = {{"layer", layer.layer.value},
@@ -29,7 +29,7 @@ Json layer_json(const PlannedLayer& layer, const Layout& layout) {
     recv_splits.push_back(layer.receives[r].recv_counts());
   }
   json["rank_rows"] = received;
-  if (layer.plans.size() <= matrix_ranks) {
+  if (layer.plans.size() <= json_matrix_ranks) {
     json["count_matrix"] = count_matrix(layer, layout.group);
     json["send_splits"] = send_splits;
     json["recv_splits"] = recv_splits;

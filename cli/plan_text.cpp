@@ -9,7 +9,7 @@
 namespace waybill::cli {
 namespace {
 
-constexpr std::size_t matrix_ranks = 16;
+constexpr std::size_t text_matrix_ranks = 16;
 constexpr std::size_t row_label_columns = 10;
 
 using Matrix = std::vector<std::vector<std::int64_t>>;
@@ -90,7 +90,7 @@ std::string ledger(const PlannedLayer& layer) {
 
 std::string layer_report(const PlannedLayer& layer, const Layout& layout) {
   std::string text = fmt::format("\nLayer {}\n", layer.layer.value);
-  if (layer.plans.size() <= matrix_ranks) {
+  if (layer.plans.size() <= text_matrix_ranks) {
     text += "Rows from each rank to each rank\n";
     text += table("from", numbered(layer.plans.size()), count_matrix(layer, layout.group));
     text += splits(layer, layout.group);

@@ -22,7 +22,7 @@ void read_choice(const ConfigFields& fields, ModelConfig& model) {
   read_expert_groups(fields, model);
 }
 
-void configure(const ConfigFields& fields, ModelConfig& model) {
+void configure_deepseek_v2(const ConfigFields& fields, ModelConfig& model) {
   read_deepseek_sizes(fields, model, 0);
   fields.require_text("scoring_func", "softmax");
   fields.require_flag("mlp_bias", false);
@@ -41,7 +41,7 @@ Family deepseek_v2() {
                                        .router = {.weight = "gate.weight"},
                                        .experts = separate_experts(),
                                        .shared = shared_experts()}),
-      .configure = configure,
+      .configure = configure_deepseek_v2,
       .config = {{"n_routed_experts", ModelSize::experts},
                  {"num_experts_per_tok", ModelSize::topk},
                  {"moe_intermediate_size", ModelSize::ff},

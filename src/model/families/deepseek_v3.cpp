@@ -9,7 +9,7 @@
 namespace waybill::families {
 namespace {
 
-void configure(const ConfigFields& fields, ModelConfig& model) {
+void configure_deepseek_v3(const ConfigFields& fields, ModelConfig& model) {
   read_deepseek_sizes(fields, model);
   fields.require_text("scoring_func", "sigmoid");
   fields.require_text("topk_method", "noaux_tc");
@@ -27,7 +27,7 @@ Family deepseek_v3() {
            .router = {.weight = "gate.weight", .selection_bias = "gate.e_score_correction_bias"},
            .experts = separate_experts(),
            .shared = shared_experts()}),
-      .configure = configure,
+      .configure = configure_deepseek_v3,
       .config = {{"n_routed_experts", ModelSize::experts},
                  {"num_experts_per_tok", ModelSize::topk},
                  {"moe_intermediate_size", ModelSize::ff},

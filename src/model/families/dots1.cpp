@@ -9,7 +9,7 @@
 namespace waybill::families {
 namespace {
 
-void configure(const ConfigFields& fields, ModelConfig& model) {
+void configure_dots1(const ConfigFields& fields, ModelConfig& model) {
   read_deepseek_sizes(fields, model, 0);
   read_sigmoid_router(fields, model, {.renormalize = false, .scale = 1.0F, .groups = 1});
 }
@@ -25,7 +25,7 @@ Family dots1() {
            .router = {.weight = "gate.weight", .selection_bias = "gate.e_score_correction_bias"},
            .experts = separate_experts(),
            .shared = shared_experts()}),
-      .configure = configure,
+      .configure = configure_dots1,
       .config = {{"n_routed_experts", ModelSize::experts},
                  {"num_experts_per_tok", ModelSize::topk},
                  {"moe_intermediate_size", ModelSize::ff},

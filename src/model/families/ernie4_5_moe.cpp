@@ -8,7 +8,7 @@
 namespace waybill::families {
 namespace {
 
-void configure(const ConfigFields& fields, ModelConfig& model) {
+void configure_ernie4_5_moe(const ConfigFields& fields, ModelConfig& model) {
   model.experts = fields.experts({"moe_num_experts", "num_experts"});
   model.topk = fields.topk({"moe_k", "num_experts_per_tok"}, model.experts);
   model.ff = fields.width({"moe_intermediate_size"});
@@ -37,7 +37,7 @@ Family ernie4_5_moe() {
       .module = "model.layers.{layer}.mlp",
       .layouts = {layout("moe_statics.e_score_correction_bias", separate_experts()),
                   layout("gate.moe_statics.e_score_correction_bias", stacked_experts())},
-      .configure = configure,
+      .configure = configure_ernie4_5_moe,
       .config = {{"moe_num_experts", ModelSize::experts},
                  {"moe_k", ModelSize::topk},
                  {"moe_intermediate_size", ModelSize::ff},

@@ -7,7 +7,7 @@
 namespace waybill::families {
 namespace {
 
-void configure(const ConfigFields& fields, ModelConfig& model) {
+void configure_gpt_oss(const ConfigFields& fields, ModelConfig& model) {
   model.experts = fields.experts({"num_local_experts", "num_experts"});
   model.topk = fields.topk({"num_experts_per_tok", "experts_per_token"}, model.experts);
   model.ff = fields.width({"intermediate_size"});
@@ -36,7 +36,7 @@ Family gpt_oss() {
                   {Axis::expert, Axis::gate_up_pairs}},
                  {Part::down, "experts.down_proj", {Axis::expert, Axis::ff, Axis::hidden}},
                  {Part::down_bias, "experts.down_proj_bias", {Axis::expert, Axis::hidden}}}}},
-      .configure = configure,
+      .configure = configure_gpt_oss,
       .config = {{"num_local_experts", ModelSize::experts},
                  {"num_experts_per_tok", ModelSize::topk},
                  {"intermediate_size", ModelSize::ff}},

@@ -8,7 +8,7 @@
 namespace waybill::families {
 namespace {
 
-void configure(const ConfigFields& fields, ModelConfig& model) {
+void configure_granitemoe(const ConfigFields& fields, ModelConfig& model) {
   model.experts = fields.experts({"num_local_experts"});
   model.topk = fields.topk({"num_experts_per_tok"}, model.experts);
   model.ff = fields.width({"intermediate_size"});
@@ -33,7 +33,7 @@ Family granitemoe() {
                   {.path = "model.layers.{layer}.block_sparse_moe",
                    .router = {.weight = "router.weight"},
                    .experts = stacked_experts()}},
-      .configure = configure,
+      .configure = configure_granitemoe,
       .config = {{"num_local_experts", ModelSize::experts},
                  {"num_experts_per_tok", ModelSize::topk},
                  {"intermediate_size", ModelSize::ff}},

@@ -8,7 +8,7 @@
 namespace waybill::families {
 namespace {
 
-void configure(const ConfigFields& fields, ModelConfig& model) {
+void configure_llama4_text(const ConfigFields& fields, ModelConfig& model) {
   model.experts = fields.experts({"num_local_experts"});
   model.topk = fields.topk({"num_experts_per_tok"}, model.experts);
   model.ff = fields.width({"intermediate_size"});
@@ -32,7 +32,7 @@ Family llama4_text() {
                          {Axis::expert, Axis::hidden, Axis::gate_then_up}},
                         {Part::down, "experts.down_proj", {Axis::expert, Axis::ff, Axis::hidden}}},
             .shared = shared_expert()}},
-      .configure = configure,
+      .configure = configure_llama4_text,
       .config = {{"num_local_experts", ModelSize::experts},
                  {"num_experts_per_tok", ModelSize::topk},
                  {"intermediate_size", ModelSize::ff},

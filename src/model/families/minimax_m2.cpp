@@ -8,7 +8,7 @@
 namespace waybill::families {
 namespace {
 
-void configure(const ConfigFields& fields, ModelConfig& model) {
+void configure_minimax_m2(const ConfigFields& fields, ModelConfig& model) {
   model.experts = fields.experts({"num_local_experts", "num_experts"});
   model.topk = fields.topk({"num_experts_per_tok"}, model.experts);
   model.ff = fields.width({"intermediate_size"});
@@ -31,7 +31,7 @@ Family minimax_m2() {
                   {.path = "model.layers.{layer}.mlp",
                    .router = {.weight = "gate.weight", .selection_bias = "e_score_correction_bias"},
                    .experts = stacked_experts()}},
-      .configure = configure,
+      .configure = configure_minimax_m2,
       .config = {{"num_local_experts", ModelSize::experts},
                  {"num_experts_per_tok", ModelSize::topk},
                  {"intermediate_size", ModelSize::ff},

@@ -7,7 +7,7 @@
 namespace waybill::families {
 namespace {
 
-void configure(const ConfigFields& fields, ModelConfig& model) {
+void configure_mixtral(const ConfigFields& fields, ModelConfig& model) {
   model.experts = fields.experts({"num_local_experts", "num_experts"});
   model.topk = fields.topk({"num_experts_per_tok"}, model.experts);
   model.ff = fields.width({"intermediate_size"});
@@ -28,7 +28,7 @@ Family mixtral() {
                   {.path = "model.layers.{layer}.mlp",
                    .router = {.weight = "gate.weight"},
                    .experts = stacked_experts()}},
-      .configure = configure,
+      .configure = configure_mixtral,
       .config = {{"num_local_experts", ModelSize::experts},
                  {"num_experts_per_tok", ModelSize::topk},
                  {"intermediate_size", ModelSize::ff}},

@@ -7,7 +7,7 @@
 namespace waybill::families {
 namespace {
 
-void configure(const ConfigFields& fields, ModelConfig& model) {
+void configure_olmoe(const ConfigFields& fields, ModelConfig& model) {
   model.experts = fields.experts({"num_experts", "num_local_experts"});
   model.topk = fields.topk({"num_experts_per_tok"}, model.experts);
   model.ff = fields.width({"intermediate_size"});
@@ -25,7 +25,7 @@ Family olmoe() {
       .layouts = published_or_stacked({.path = "model.layers.{layer}.mlp",
                                        .router = {.weight = "gate.weight"},
                                        .experts = separate_experts()}),
-      .configure = configure,
+      .configure = configure_olmoe,
       .config = {{"num_experts", ModelSize::experts},
                  {"num_experts_per_tok", ModelSize::topk},
                  {"intermediate_size", ModelSize::ff},

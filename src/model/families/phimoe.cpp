@@ -7,7 +7,7 @@
 namespace waybill::families {
 namespace {
 
-void configure(const ConfigFields& fields, ModelConfig& model) {
+void configure_phimoe(const ConfigFields& fields, ModelConfig& model) {
   model.experts = fields.experts({"num_local_experts"});
   model.topk = fields.topk({"num_experts_per_tok"}, model.experts);
   if (model.topk != 2) {
@@ -33,7 +33,7 @@ Family phimoe() {
                   {.path = "model.layers.{layer}.mlp",
                    .router = {.weight = "router.weight"},
                    .experts = stacked_experts()}},
-      .configure = configure,
+      .configure = configure_phimoe,
       .config = {{"num_local_experts", ModelSize::experts},
                  {"num_experts_per_tok", ModelSize::topk},
                  {"intermediate_size", ModelSize::ff}},

@@ -7,7 +7,7 @@
 namespace waybill::families {
 namespace {
 
-void configure(const ConfigFields& fields, ModelConfig& model) {
+void configure_qwen2_moe(const ConfigFields& fields, ModelConfig& model) {
   model.experts = fields.experts({"num_experts"});
   model.topk = fields.topk({"num_experts_per_tok"}, model.experts);
   model.ff = fields.width({"moe_intermediate_size"});
@@ -28,7 +28,7 @@ Family qwen2_moe() {
                                        .experts = separate_experts(),
                                        .shared = shared_expert(),
                                        .shared_router = "shared_expert_gate.weight"}),
-      .configure = configure,
+      .configure = configure_qwen2_moe,
       .config = {{"num_experts", ModelSize::experts},
                  {"num_experts_per_tok", ModelSize::topk},
                  {"moe_intermediate_size", ModelSize::ff},

@@ -7,7 +7,7 @@
 namespace waybill::families {
 namespace {
 
-void configure(const ConfigFields& fields, ModelConfig& model) {
+void configure_qwen3_moe(const ConfigFields& fields, ModelConfig& model) {
   model.experts = fields.experts({"num_experts", "num_local_experts"});
   model.topk = fields.topk({"num_experts_per_tok"}, model.experts);
   model.ff = fields.width({"moe_intermediate_size"});
@@ -25,7 +25,7 @@ Family qwen3_moe() {
       .layouts = published_or_stacked({.path = "model.layers.{layer}.mlp",
                                        .router = {.weight = "gate.weight"},
                                        .experts = separate_experts()}),
-      .configure = configure,
+      .configure = configure_qwen3_moe,
       .config = {{"num_experts", ModelSize::experts},
                  {"num_experts_per_tok", ModelSize::topk},
                  {"moe_intermediate_size", ModelSize::ff},

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "placement/balance/index.h"
 #include "placement/balance/layer_problem.h"
 
 namespace waybill {
@@ -51,7 +52,6 @@ class Assignment {
   void replace(std::int32_t slot, std::int32_t expert);
 
  private:
-  static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
   bool at_home(std::int32_t expert, std::int32_t rank) const {
     return problem_->node[at(rank)] == problem_->home[at(expert)];
   }

@@ -13,6 +13,7 @@
 #include "placement/balance/eplb_layer.h"
 #include "placement/balance/frontier.h"
 #include "placement/balance/homes.h"
+#include "placement/balance/index.h"
 #include "placement/balance/objective.h"
 #include "placement/balance/refill.h"
 #include "placement/balance/slots.h"
@@ -20,8 +21,6 @@
 
 namespace waybill {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // Once the way from the placement in force gets this far, a solve from scratch can't gain more than
 // the demand's own noise.

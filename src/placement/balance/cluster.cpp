@@ -8,18 +8,11 @@
 #include <optional>
 #include <string_view>
 
+#include "placement/balance/index.h"
 #include "waybill/error.h"
 
 namespace waybill {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
-void want_positive(std::string_view field, std::int32_t value) {
-  if (value < 1) {
-    throw Error(Code::InvalidValue).at("field", field).expected("at least 1").found(value);
-  }
-}
 
 template <class T>
 void want_one_a_rank(std::string_view field, const std::vector<T>& values, std::int32_t ranks) {
@@ -184,6 +177,12 @@ void number_nodes(LayerProblem& problem) {
 }
 
 }  // namespace
+
+void want_positive(std::string_view field, std::int32_t value) {
+  if (value < 1) {
+    throw Error(Code::InvalidValue).at("field", field).expected("at least 1").found(value);
+  }
+}
 
 Cluster even_cluster(std::int32_t experts, std::int32_t ranks, std::int32_t nodes,
                      std::int32_t slots) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "placement/balance/layer_problem.h"
@@ -17,6 +18,9 @@ struct ProblemFrame {
   std::vector<std::int32_t> ranks;  // the cluster's number of each of the problem's ranks
   std::vector<std::string> warnings;
 };
+
+// Throws InvalidValue at `field` for a value below 1.
+void want_positive(std::string_view field, std::int32_t value);
 
 // Throws as balance() documents it.
 ProblemFrame frame(std::int32_t experts, std::int32_t layers, const Cluster& cluster,

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "placement/balance/cluster.h"
 #include "placement/balance/eplb_sort.h"
 #include "placement/balance/winner_tree.h"
 #include "waybill/error.h"
@@ -42,9 +43,9 @@ struct Seat {
 };
 
 // One layer at a time; holds the working arrays.
-class Solver {
+class EplbSolver {
  public:
-  Solver(std::int32_t experts, const EplbShape& shape)
+  EplbSolver(std::int32_t experts, const EplbShape& shape)
       : experts_(experts), replicas_(shape.replicas), gpus_(shape.gpus) {
     if (shape.hierarchical()) {
       groups_ = shape.groups;
@@ -166,12 +167,6 @@ std::string nearest_multiples(std::int32_t value, std::int32_t unit, std::int32_
                        : fmt::format("{} or {}", below, below + unit);
 }
 
-void want_positive(std::string_view field, std::int32_t value) {
-  if (value < 1) {
-    throw Error(Code::InvalidValue).at("field", field).expected("at least 1").found(value);
-  }
-}
-
 void want_multiple(std::string_view field, std::int32_t value, std::string_view of,
                    std::int32_t unit, std::int32_t least) {
   if (value % unit == 0) return;
@@ -254,7 +249,7 @@ EplbPlan eplb(std::span<const float> weight, std::int32_t layers, std::int32_t e
                     "may cross nodes",
                     shape.groups, shape.nodes));
   }
-  Solver solver(experts, shape);
+  EplbSolver solver(experts, shape);
   for (std::size_t layer = 0; layer < static_cast<std::size_t>(layers); ++layer) {
     const auto row = weight.subspan(layer * e, e);
     solver.solve(row, std::span(plan.phy2log).subspan(layer * r, r),

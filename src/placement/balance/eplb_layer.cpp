@@ -4,12 +4,11 @@
 
 #include <algorithm>
 
+#include "placement/balance/index.h"
 #include "waybill/error.h"
 
 namespace waybill {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 [[noreturn]] void refuse(std::string_view field, std::int32_t rank, std::string_view expected,
                          double found) {

@@ -4,13 +4,12 @@
 #include <utility>
 
 #include "placement/balance/assignment.h"
+#include "placement/balance/index.h"
 #include "placement/balance/local_search.h"
 #include "placement/balance/solve_layer.h"
 
 namespace waybill {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // Which rank holds which expert in force.
 class InForce {

@@ -5,10 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include "placement/balance/index.h"
+
 namespace waybill {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // [groups] nodes; the heaviest group first, into the least loaded node with room for a group.
 std::vector<std::int32_t> spread(std::span<const double> group_load,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "placement/balance/index.h"
 #include "placement/balance/picks.h"
 
 namespace waybill {
@@ -28,8 +29,6 @@ class Search {
   std::int64_t candidates() const { return candidates_; }
 
  private:
-  static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
   // The exchange of picks with another rank that leaves the slower of the two fastest.
   bool exchange(Picks& picks) {
     give_ = get_ = {0, -1, -1};

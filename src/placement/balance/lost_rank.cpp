@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "placement/balance/cluster.h"
+#include "placement/balance/index.h"
 #include "placement/balance/refill.h"
 #include "placement/balance/slots.h"
 #include "waybill/balance.h"
@@ -12,8 +13,6 @@
 
 namespace waybill {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 Cluster without(const Cluster& cluster, std::int32_t experts, std::span<const Rank> lost) {
   Cluster left = cluster;

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "placement/balance/index.h"
 #include "waybill/error.h"
 
 namespace waybill {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 struct Balance {
   double largest = 0, ratio = 1;

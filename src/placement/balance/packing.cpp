@@ -4,13 +4,12 @@
 #include <numeric>
 #include <utility>
 
+#include "placement/balance/index.h"
 #include "placement/balance/room.h"
 #include "placement/balance/winner_tree.h"
 
 namespace waybill {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 class Packer {
  public:

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "placement/balance/index.h"
+
 namespace waybill {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 class Refill {
  public:

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "placement/balance/index.h"
+
 namespace waybill {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // Entries of `after` that `before` doesn't have, each copy counted.
 std::vector<std::int32_t> arrivals(const std::vector<std::int32_t>& before,
