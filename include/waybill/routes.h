@@ -61,6 +61,19 @@ class Routes {
   Admission admission_;
 };
 
+// Who a routed row is until its token's rows are summed (0x01C).
+struct RouteIdentity {
+  Rank origin;
+  TokenRow token;
+  RouteSlot slot;
+
+  constexpr auto operator<=>(const RouteIdentity&) const = default;
+};
+
+// RouteIdentityCollision, with both positions, when two rows have one identity: by a shorter key
+// the rows of a token, or equal tokens of two ranks, would be taken for each other (0x03E).
+void check_route_identities(std::span<const RouteIdentity> rows);
+
 // SHA-256 over the semantic tuples (scope, route, origin partition, token, slot, expert, gate) of
 // accepted and dropped routes in semantic order, frozen before any physical field exists (0x01A0).
 std::string semantic_digest(std::string_view execution_scope, Rank origin,

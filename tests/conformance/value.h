@@ -1,0 +1,57 @@
+// A value of a conformance file and where it stands, so that whatever is wrong can be pointed at.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "waybill/error.h"
+
+namespace waybill::conformance {
+
+using Json = nlohmann::json;
+
+// Borrows the document. Accessors throw MissingField or DocumentMalformed, with file and pointer,
+// for a value that isn't there or is of another kind.
+class Value {
+ public:
+  Value(const Json& json, std::string file, std::string pointer = {})
+      : json_(&json), file_(std::move(file)), pointer_(std::move(pointer)) {}
+
+  Value at(std::string_view key) const;
+  std::optional<Value> find(std::string_view key) const;  // nothing in what isn't an object
+  std::vector<Value> elements() const;
+  std::vector<std::pair<std::string, Value>> members() const;
+
+  // InvalidValue outside [low, high].
+  std::int64_t integer(std::int64_t low = 0,
+                       std::int64_t high = std::numeric_limits<std::int32_t>::max()) const;
+  // A rank, expert, token, …; -1 where the file says none.
+  std::int32_t id() const { return static_cast<std::int32_t>(integer(-1, 1 << 30)); }
+  double number() const;
+  bool boolean() const;
+  std::string text() const;
+  std::vector<std::int32_t> ids() const;
+  std::vector<std::string> texts() const;
+
+  const Json& json() const { return *json_; }
+  const std::string& file() const { return file_; }
+  const std::string& pointer() const { return pointer_; }  // RFC 6901
+  Error error(Code code) const;
+
+ private:
+  Error wrong_kind(std::string_view expected) const;
+
+  const Json* json_;
+  std::string file_, pointer_;
+};
+
+// A value on one line, shortened.
+std::string shown(const Json& json);
+
+}  // namespace waybill::conformance
