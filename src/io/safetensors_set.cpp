@@ -6,25 +6,11 @@
 #include <utility>
 
 #include "io/json_document.h"
+#include "io/safetensors_index.h"
 #include "waybill/error.h"
 
 namespace waybill {
 namespace {
-
-using ShardOfTensor = std::map<std::string_view, std::string_view>;
-
-// A shard lies beside its index: its name is one path component.
-std::string_view shard_name(const JsonValue& value) {
-  const std::string_view name = value.as_string();
-  const bool plain = !name.empty() && name != "." && name != ".." &&
-                     name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
-  if (!plain) {
-    throw value.error(Code::InvalidValue)
-        .expected("a file name without a path")
-        .found(value.text());
-  }
-  return name;
-}
 
 Error mismatch(std::string_view index, std::string_view tensor) {
   return Error(Code::ShardMismatch).at("file", index).at("tensor", tensor);
@@ -47,14 +33,9 @@ std::size_t check_shard(const SafetensorsFile& file, std::string_view shard,
 
 std::vector<SafetensorsFile> open_shards(const std::filesystem::path& directory,
                                          const std::string& index) {
-  const JsonDocument document = JsonDocument::read(index);
-  ShardOfTensor shards;
+  const ShardOfTensor shards = read_safetensors_index(JsonDocument::read(index));
   std::map<std::string_view, const SafetensorsFile*> by_shard;
-  for (const JsonValue value : document.root().at("weight_map").members()) {
-    const std::string_view shard = shard_name(value);
-    shards.emplace(value.key(), shard);
-    by_shard.emplace(shard, nullptr);
-  }
+  for (const auto& [tensor, shard] : shards) by_shard.emplace(shard, nullptr);
 
   std::vector<SafetensorsFile> files;
   files.reserve(by_shard.size());
