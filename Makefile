@@ -21,6 +21,7 @@ run: build
 test: configure
 	cmake --build build --parallel $(JOBS)
 	ctest --preset release --parallel $(JOBS)
+	@grep -hs 'skipped (no GPU)' build/Testing/Temporary/LastTest.log || true
 
 build: configure
 	cmake --build build --parallel $(JOBS) --target waybill-cli

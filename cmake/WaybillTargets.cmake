@@ -2,10 +2,13 @@
 
 add_library(waybill_options INTERFACE)
 target_compile_features(waybill_options INTERFACE cxx_std_20)
-# No contraction: an fma stands in the source where the arithmetic contract wants one.
+# No contraction: an fma stands in the source where the arithmetic contract wants one. So host code,
+# PTX and machine code give the same bits.
 target_compile_options(waybill_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -ffp-contract=off>
-  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${WAYBILL_WERROR}>>:-Werror>)
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${WAYBILL_WERROR}>>:-Werror>
+  $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --expt-relaxed-constexpr>
+  $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${WAYBILL_WERROR}>>:--Werror=all-warnings>)
 target_include_directories(waybill_options INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)

@@ -1,4 +1,5 @@
-"""Whole MoE layers of PyTorch, transformers and Triton behind one call: layer(set) -> [T, hidden]."""
+"""Whole MoE layers of PyTorch, transformers and Triton behind one call: layer(set) -> [T, hidden],
+every set's output in memory of its own."""
 import torch
 import torch.nn.functional as F
 
@@ -13,12 +14,12 @@ class Waybill:
     def __init__(self, w1, w2, inputs):
         self.inputs = inputs
         self.layers = waybill_gpu.Layer(w1, w2, inputs.topk, inputs.tokens, self.kernel)
-        self.output = torch.full_like(inputs.hidden[0], float("nan"))
+        self.outputs = [torch.empty_like(hidden) for hidden in inputs.hidden]
 
     def layer(self, i):
         x = self.inputs
-        self.layers.forward(x.ids[i], x.gates[i], x.hidden[i], self.output)
-        return self.output
+        self.layers.forward(x.ids[i], x.gates[i], x.hidden[i], self.outputs[i])
+        return self.outputs[i]
 
 
 class WaybillPortable(Waybill):

@@ -1,6 +1,6 @@
 """Shapes, inputs and timing. Every timed call is a CUDA graph. T <= 128: one graph of 8 layers over 8
-routing sets; T = 512: two; T >= 4096: one, in short bursts out of idle that take turns between the
-candidates. Medians."""
+routing sets; T = 512: two; T >= 4096: one, in short bursts out of idle. Candidates of a cell take
+turns; medians. Outputs are poisoned before a cell is timed and checked after it."""
 import statistics
 import time
 
@@ -52,7 +52,22 @@ def make_weights(shape):
     return w1, w2
 
 
-def capture(call):
+class Cell:
+    """One candidate of a table's cell: a graph of call(), the tensors that it writes (what call()
+    returned at capture, unless `written` is given) and wrong() -> what is wrong with them, or None.
+    """
+
+    def __init__(self, call, wrong, written=None):
+        self.graph, returned = _capture(call)
+        self.written = returned if written is None else written
+        self.wrong = wrong
+
+    def poison(self):
+        for tensor in self.written:
+            tensor.fill_(float("nan") if tensor.is_floating_point() else -77)
+
+
+def _capture(call):
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -62,8 +77,8 @@ def capture(call):
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        call()
-    return graph
+        returned = call()
+    return graph, returned
 
 
 def _time(graph, replays):
@@ -76,16 +91,22 @@ def _time(graph, replays):
     return start.elapsed_time(end) / replays
 
 
-def time_graph(graph, inner, target_ms=40, groups=11):
-    """Median milliseconds of one of `inner` layers, over groups of back-to-back replays."""
-    graph.replay()
-    estimate = max(_time(graph, 2), 1e-3)
-    replays = max(1, int(target_ms / groups / estimate), int(0.4 / estimate))
-    return statistics.median(_time(graph, replays) for _ in range(groups)) / inner
+def _back_to_back(graphs, target_ms, groups):
+    """Milliseconds of each graph's replays, in groups of back-to-back ones that take turns."""
+    replays = {}
+    for name, graph in graphs.items():
+        graph.replay()
+        estimate = max(_time(graph, 2), 1e-3)
+        replays[name] = max(1, int(target_ms / groups / estimate), int(0.4 / estimate))
+    samples = {name: [] for name in graphs}
+    for _ in range(groups):
+        for name, graph in graphs.items():
+            samples[name].append(_time(graph, replays[name]))
+    return samples
 
 
-def time_bursts(graphs, rounds=5, idle=0.25):
-    """Median milliseconds of each of `graphs` (name: graph), bursts taking turns."""
+def _bursts(graphs, rounds=5, idle=0.25):
+    """Milliseconds of each graph in short bursts out of idle that take turns."""
     samples = {name: [] for name in graphs}
     for _ in range(rounds):
         for name, graph in graphs.items():
@@ -93,9 +114,35 @@ def time_bursts(graphs, rounds=5, idle=0.25):
             time.sleep(idle)
             graph.replay()
             samples[name] += [_time(graph, 1) for _ in range(3)]
-    return {name: statistics.median(times) for name, times in samples.items()}
+    return samples
+
+
+def time_calls(calls, inner=1, bursts=False, target_ms=40, groups=11):
+    """Median milliseconds of one of `inner` pieces of work in each of `calls` {name: call}."""
+    graphs = {name: _capture(call)[0] for name, call in calls.items()}
+    samples = _bursts(graphs) if bursts else _back_to_back(graphs, target_ms, groups)
+    return {name: statistics.median(times) / inner for name, times in samples.items()}
+
+
+def time_cells(cells, inner=1, bursts=False):
+    """The same for {name: Cell}: outputs are poisoned first, and what the timed replays wrote is
+    checked. Returns the times and {name: what is wrong}."""
+    for cell in cells.values():
+        cell.poison()
+    graphs = {name: cell.graph for name, cell in cells.items()}
+    samples = _bursts(graphs) if bursts else _back_to_back(graphs, target_ms=40, groups=11)
+    wrong = {name: cell.wrong() for name, cell in cells.items()}
+    return ({name: statistics.median(times) / inner for name, times in samples.items()},
+            {name: text for name, text in wrong.items() if text is not None})
 
 
 def relative_error(found, expected):
     found, expected = found.float(), expected.float()
     return ((found - expected).norm() / expected.norm()).item()
+
+
+def inexact(found, expected, limit=1e-2):
+    """What is wrong with tensors that should be the expected ones up to rounding, or None."""
+    errors = [relative_error(f, e) for f, e in zip(found, expected, strict=True)]
+    worst = max(errors, key=lambda error: error if error == error else float("inf"))
+    return None if worst < limit else f"relative error {worst:.2e}"

@@ -1,4 +1,6 @@
-"""Ceilings, then layers, plans and row movement beside their peers. usage: run.py [--quick | --kernels] [--json FILE]"""
+"""Ceilings, then layers, plans and row movement beside their peers. Every cell's results are checked;
+a wrong one makes the exit status 1. usage: run.py [--quick | --kernels] [--sizes T ...] [--json FILE]
+"""
 import argparse
 import json
 import os
@@ -11,88 +13,164 @@ import ceilings
 import peers
 import triton_moe
 import waybill_gpu
-from protocol import (SHAPES, Inputs, capture, make_weights, relative_error, time_bursts,
-                      time_graph)
+from protocol import SHAPES, Cell, Inputs, inexact, make_weights, time_cells
 
 bf16 = torch.bfloat16
-results = []
+PLAN_LIMITS_US = {1: 6, 32: 6, 128: 6, 4096: 15, 65536: 35}
+rows = []
+wrong_results = []
 
 
-def record(bench, cell, value, unit, peer="waybill", ceiling_ratio=None):
-    results.append(dict(bench=bench, cell=cell, value=value, unit=unit, peer=peer,
-                        ceiling_ratio=ceiling_ratio))
+def record(bench, cell, times, unit, share_of_ceiling, limit=None):
+    """Rows for --json: {candidate: value}, and {candidate: its share of the ceiling}."""
+    for name, value in times.items():
+        rows.append(dict(bench=bench, cell=cell, candidate=name, value=value, unit=unit,
+                         ceiling_ratio=share_of_ceiling.get(name), limit=limit))
+
+
+def report_wrong(cell, wrong):
+    for name, text in wrong.items():
+        wrong_results.append(f"{cell} {name}: {text}")
+        print(f"  WRONG RESULT {wrong_results[-1]}", flush=True)
+
+
+def beside_best_peer(times, show):
+    """'ours  best peer  ratio  others' of {candidate: time}; "waybill" is ours."""
+    others = {name: t for name, t in times.items() if not name.startswith("waybill")}
+    best = min(others, key=others.get, default=None)
+    ours = times.get("waybill", float("nan"))
+    text = f"waybill {show(ours)}"
+    if best is not None:
+        text += f"  best peer {best} {show(others[best])} (peer / waybill {others[best] / ours:.2f})"
+    return text + "".join(f"  {name} {show(t)}" for name, t in times.items()
+                          if name not in ("waybill", best))
 
 
 def print_ceilings():
     found = ceilings.measure()
     print(f"ceilings: bf16 8192^3 {found['tflops']:.0f} TFLOP/s (torch.mm, burst), copy "
-          f"{found['copy']:.0f} GB/s (read + written), read {found['read']:.0f} GB/s (torch.sum)")
-    for name, value in found.items():
-        record("ceiling", name, value, "TFLOP/s" if name == "tflops" else "GB/s", "torch, triton")
+          f"{found['copy']:.0f} GB/s (read + written), read {found['read']:.0f} GB/s (torch.sum), "
+          f"an empty kernel {found['empty_of_8']:.2f} us in a graph of 8, {found['empty_of_1']:.2f} "
+          "us in one of 1", flush=True)
+    for name, unit in (("tflops", "TFLOP/s"), ("copy", "GB/s"), ("read", "GB/s"),
+                       ("empty_of_8", "us"), ("empty_of_1", "us")):
+        record("ceiling", name, {"torch, triton": found[name]}, unit, {})
     return found
 
 
-def check(candidate, w1, w2, inputs):
-    candidate.layer(0)
-    error = relative_error(candidate.layer(0), peers.reference(w1, w2, inputs, 0))
-    if not error < 1e-2:
-        print(f"  {candidate.name}: relative error {error:.2e}")
-    return error
+def layer_cell(kind, w1, w2, inputs, expected):
+    candidate = kind(w1, w2, inputs)
+
+    def wrong():
+        try:
+            if kind in peers.OURS:
+                candidate.layers.check()
+        except RuntimeError as error:
+            return str(error)
+        return inexact(cell.written, expected)
+
+    cell = Cell(lambda: [candidate.layer(i) for i in range(inputs.sets)], wrong)
+    return cell
 
 
 def layer_times(shape, tokens, w1, w2, limits, kinds):
     inputs = Inputs(shape, tokens)
-    candidates, graphs = [], {}
+    expected = [peers.reference(w1, w2, inputs, i) for i in range(inputs.sets)]
+    cells = {}
     for kind in kinds:
         try:
-            candidate = kind(w1, w2, inputs)
-            if tokens <= 128 or kind in peers.OURS:
-                check(candidate, w1, w2, inputs)
-            graphs[kind.name] = capture(
-                lambda: [candidate.layer(i) for i in range(inputs.sets)])
-            candidates.append(candidate)
+            cells[kind.name] = layer_cell(kind, w1, w2, inputs, expected)
         except (RuntimeError, ImportError, AttributeError, TypeError, ValueError) as error:
-            print(f"  {kind.name}: {type(error).__name__} {str(error)[:160]}")
+            if kind in peers.OURS:
+                raise
+            print(f"  {kind.name} doesn't run: {type(error).__name__} {str(error)[:160]}")
             torch.cuda.synchronize()
-    if tokens >= 4096:
-        times = time_bursts(graphs)
-    else:
-        times = {name: time_graph(graph, inputs.sets) for name, graph in graphs.items()}
+    times, wrong = time_cells(cells, inputs.sets, bursts=tokens >= 4096)
     floor_ms = max(inputs.weight_bytes() / limits["read"] / 1e6,
                    inputs.flops() / limits["tflops"] / 1e9)
-    others = {name: t for name, t in times.items() if not name.startswith("waybill")}
-    best_name = min(others, key=others.get, default="-")
-    best = others.get(best_name, float("nan"))
-    ours = times.get("waybill", float("nan"))
-    print(f"{shape:10} T={tokens:<5} waybill {ours:8.4f} ms  floor {floor_ms:8.4f} "
-          f"({100 * floor_ms / ours:3.0f} %)  best peer {best_name} {best:8.4f}  "
-          f"(peer / waybill {best / ours:4.2f})  " +
-          "  ".join(f"{n} {t:.4f}" for n, t in times.items() if n not in ("waybill", best_name)),
-          flush=True)
-    for name, value in times.items():
-        record("layer", f"{shape}/{tokens}", value, "ms", name, floor_ms / value)
-    for graph in graphs.values():
-        graph.reset()
+    print(f"{shape:10} T={tokens:<5} floor {floor_ms:8.4f} ms ({100 * floor_ms / times['waybill']:3.0f}"
+          f" %)  " + beside_best_peer(times, lambda t: f"{t:.4f}"), flush=True)
+    report_wrong(f"layer {shape} T={tokens}", wrong)
+    record("layer", f"{shape}/{tokens}", times, "ms",
+           {name: floor_ms / t for name, t in times.items()})
+    for cell in cells.values():
+        cell.graph.reset()
 
 
-def plan_times():
-    print("plan, E 256, k 8, microseconds in a graph of 8:")
-    for tokens in (1, 32, 128, 512, 4096, 16384, 65536):
-        ids = torch.rand(tokens, 256, device="cuda").topk(8, 1).indices.to(torch.int32).contiguous()
+def stable_plan(ids, experts):
+    """What the plan of `ids` is by definition, made on the CPU."""
+    flat = ids.flatten().cpu().long()
+    order = torch.argsort(flat, stable=True)
+    counts = torch.bincount(flat, minlength=experts)
+    return dict(send_order=order, send_position=torch.argsort(order),
+                key_offsets=torch.cat([torch.zeros(1, dtype=torch.long), counts.cumsum(0)]),
+                expert_counts=counts)
+
+
+def plan_cells(ids_of, experts, topk):
+    """A graph of one plan for each of `ids_of`, by each candidate; the last one's is checked."""
+    tokens = ids_of[0].shape[0]
+    last, expected = ids_of[-1].flatten(), stable_plan(ids_of[-1], experts)
+    plan, atomic = waybill_gpu.Plan(experts, topk, tokens), triton_moe.Planner(tokens, topk, experts)
+    columns = plan.columns(tokens)
+
+    def wrong_columns():
+        differing = [name for name, column in columns.items()
+                     if not torch.equal(column.cpu().long(), expected[name])]
+        return f"{', '.join(differing)} differ" if differing else None
+
+    def wrong_order():
+        order, position = atomic.order.long(), atomic.position.long()
+        sorted_ids = last[order.clamp(0, last.numel() - 1)]
+        right = (torch.equal(sorted_ids.cpu().long(), last.cpu().long().sort().values)
+                 and torch.equal(order[position.clamp(0, last.numel() - 1)].cpu(),
+                                 torch.arange(last.numel())))
+        return None if right else "no order by expert"
+
+    def sort(ids):
         flat = ids.flatten()
-        plan, atomic = waybill_gpu.Plan(256, 8, tokens), triton_moe.Planner(tokens, 8, 256)
-        calls = {
-            "waybill": lambda: plan.build(ids),
-            "triton atomics (not stable)": lambda: atomic.build(ids),
-            "torch sort+histc+cumsum": lambda: (
-                torch.sort(flat, stable=True),
-                torch.histc(flat, bins=256, min=0, max=255).cumsum(0, dtype=torch.int32)),
-        }
-        times = {name: 1e3 * time_graph(capture(lambda: [call() for _ in range(8)]), 8)
-                 for name, call in calls.items()}
-        print(f"  T={tokens:<6} " + "  ".join(f"{n} {t:.2f}" for n, t in times.items()), flush=True)
-        for name, value in times.items():
-            record("plan", str(tokens), value, "us", name)
+        return (*torch.sort(flat, stable=True),
+                torch.histc(flat, bins=experts, min=0, max=experts - 1).cumsum(0, dtype=torch.int32))
+
+    def wrong_sort():
+        _, order, ends = sort_cell.written
+        right = (torch.equal(order.cpu(), expected["send_order"])
+                 and torch.equal(ends.cpu().long(), expected["key_offsets"][1:]))
+        return None if right else "no stable order"
+
+    sort_cell = Cell(lambda: [sort(ids) for ids in ids_of][-1], wrong_sort)
+    return {
+        "waybill": Cell(lambda: [plan.build(ids) for ids in ids_of], wrong_columns,
+                        list(columns.values())),
+        "triton atomics (not stable)": Cell(lambda: [atomic.build(ids) for ids in ids_of],
+                                            wrong_order, [atomic.order, atomic.position]),
+        "torch sort+histc+cumsum": sort_cell,
+    }
+
+
+def plan_times(limits):
+    experts, topk = 256, 8
+    print("plan, E 256, k 8, microseconds a plan, in a graph of 8 plans and in one of 1:")
+    for tokens in (1, 32, 128, 512, 4096, 16384, 65536):
+        for plans in (8, 1):
+            ids_of = [torch.rand(tokens, experts, device="cuda").topk(topk, 1).indices
+                      .to(torch.int32).contiguous() for _ in range(plans)]
+            times, wrong = time_cells(plan_cells(ids_of, experts, topk), inner=plans)
+            times = {name: 1e3 * t for name, t in times.items()}
+            empty = limits[f"empty_of_{plans}"]
+            limit = PLAN_LIMITS_US.get(tokens)
+            print(f"  T={tokens:<6} of {plans}  empty kernel {empty:.2f}  "
+                  + (f"limit {limit}  " if limit else "")
+                  + beside_best_peer(times, lambda t: f"{t:.2f}"), flush=True)
+            report_wrong(f"plan T={tokens} of {plans}", wrong)
+            record("plan", f"{tokens} of {plans}", times, "us",
+                   {name: empty / t for name, t in times.items()}, limit)
+
+
+def combined(rows_of, position, gates):
+    tokens, topk = gates.shape
+    taken = rows_of[position.long()].view(tokens, topk, -1)
+    return torch.einsum("tkd,tk->td", taken.float(), gates)
 
 
 def row_movement(limits):
@@ -103,33 +181,51 @@ def row_movement(limits):
         ids = ids.contiguous()
         x = torch.randn(tokens, hidden, device="cuda").to(bf16)
         gates = torch.softmax(torch.randn(tokens, topk, device="cuda"), 1).contiguous()
-        rows = torch.randn(tokens * topk, hidden, device="cuda").to(bf16)
-        send, output = torch.empty_like(rows), torch.empty_like(x)
-        plan = waybill_gpu.Plan(256, topk, tokens)
+        expert_rows = torch.randn(tokens * topk, hidden, device="cuda").to(bf16)
+        plan, atomic = waybill_gpu.Plan(256, topk, tokens), triton_moe.Planner(tokens, topk, 256)
         plan.build(ids)
-        atomic = triton_moe.Planner(tokens, topk, 256)
         atomic.build(ids)
         token = torch.argsort(ids.flatten(), stable=True) // topk
-        calls = {
-            "permute": {"waybill": lambda: plan.permute(x, send),
-                        "torch index_select": lambda: torch.index_select(x, 0, token, out=send)},
-            "combine": {"waybill": lambda: plan.combine(rows, gates, output),
-                        "triton": lambda: triton_moe.combine(rows, atomic.position, gates, output)},
+        position = plan.columns(tokens)["send_position"]
+        sent = {name: torch.empty_like(expert_rows) for name in ("waybill", "torch index_select")}
+        home = {name: torch.empty_like(x) for name in ("waybill", "triton")}
+
+        def wrong_rows(name):
+            right = torch.equal(sent[name].view(torch.int16), x[token].view(torch.int16))
+            return None if right else "rows differ from the sorted tokens'"
+
+        def wrong_sums(name, its_position):
+            return inexact([home[name]], [combined(expert_rows, its_position, gates)])
+
+        cases = {
+            "permute": {
+                "waybill": Cell(lambda: plan.permute(x, sent["waybill"]),
+                                lambda: wrong_rows("waybill"), [sent["waybill"]]),
+                "torch index_select": Cell(
+                    lambda: torch.index_select(x, 0, token, out=sent["torch index_select"]),
+                    lambda: wrong_rows("torch index_select"), [sent["torch index_select"]])},
+            "combine": {
+                "waybill": Cell(lambda: plan.combine(expert_rows, gates, home["waybill"]),
+                                lambda: wrong_sums("waybill", position), [home["waybill"]]),
+                "triton": Cell(
+                    lambda: triton_moe.combine(expert_rows, atomic.position, gates, home["triton"]),
+                    lambda: wrong_sums("triton", atomic.position), [home["triton"]])},
         }
         moved = (tokens + tokens * topk) * hidden * 2
-        for case, candidates in calls.items():
-            rates = {name: moved / time_graph(capture(call), 1) / 1e6
-                     for name, call in candidates.items()}
-            print(f"  {case} T={tokens:<6} " + "  ".join(
-                f"{n} {r:.0f} ({100 * r / limits['copy']:.0f} %)" for n, r in rates.items()),
+        for case, cells in cases.items():
+            times, wrong = time_cells(cells)
+            shares = {name: moved / t / 1e6 / limits["copy"] for name, t in times.items()}
+            print(f"  {case} T={tokens:<6} " + beside_best_peer(times, lambda t: (
+                f"{moved / t / 1e6:.0f} ({100 * moved / t / 1e6 / limits['copy']:.0f} %)")),
                 flush=True)
-            for name, rate in rates.items():
-                record(case, str(tokens), rate, "GB/s", name, rate / limits["copy"])
+            report_wrong(f"{case} T={tokens}", wrong)
+            record(case, str(tokens), {name: moved / t / 1e6 for name, t in times.items()}, "GB/s",
+                   shares)
 
 
 def main():
     options = argparse.ArgumentParser()
-    options.add_argument("--quick", action="store_true", help="two shapes and three sizes")
+    options.add_argument("--quick", action="store_true", help="two shapes and four sizes")
     options.add_argument("--sizes", type=int, nargs="+", help="tokens of the layers")
     options.add_argument("--json", help="also write rows here")
     options.add_argument("--kernels", action="store_true",
@@ -138,11 +234,12 @@ def main():
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, CUDA {torch.version.cuda}")
     limits = print_ceilings()
     if not chosen.kernels:
-        plan_times()
+        plan_times(limits)
         row_movement(limits)
     kinds = (*peers.OURS, peers.Triton) if chosen.kernels else (peers.Waybill, *peers.OTHERS)
     shapes = ("qwen3_30b", "mixtral") if chosen.quick else tuple(SHAPES)
-    sizes = chosen.sizes or ((1, 32, 4096) if chosen.quick else (1, 8, 32, 128, 512, 4096))
+    sizes = chosen.sizes or ((1, 32, 512, 4096) if chosen.quick else (1, 8, 32, 128, 512, 4096))
+    print("layers from hidden + top-k to output, milliseconds:")
     for shape in shapes:
         w1, w2 = make_weights(shape)
         for tokens in sizes:
@@ -151,7 +248,9 @@ def main():
         torch.cuda.empty_cache()
     if chosen.json:
         with open(chosen.json, "w", encoding="utf-8") as out:
-            json.dump(results, out, indent=1)
+            json.dump(rows, out, indent=1)
+    print(f"{len(rows)} figures, {len(wrong_results)} wrong results")
+    sys.exit(1 if wrong_results else 0)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-from protocol import capture, time_graph
+from protocol import time_calls
 
 TILES = {  # rows, columns, depth, warps, stages
     "decode": ((16, 64, 128, 4, 4), (16, 128, 64, 4, 4)),
@@ -140,13 +140,13 @@ class FusedMoe:
         self.plan = Planner(x.tokens, x.topk, x.experts)
         new = lambda *shape: torch.empty(*shape, device="cuda", dtype=torch.bfloat16)
         self.h, self.rows = new(rows, x.ff), new(rows, x.hidden_size)
-        self.output = new(x.tokens, x.hidden_size)
+        self.outputs = [new(x.tokens, x.hidden_size) for _ in range(x.sets)]
         per_expert = rows / x.experts
         kind = "decode" if per_expert <= 8 else "middle" if per_expert <= 48 else "prefill"
         times = {}
         for self.tile in TILES[kind]:
-            graph = capture(lambda: [self.layer(i) for i in range(x.sets)])
-            times[self.tile] = time_graph(graph, x.sets, target_ms=10, groups=3)
+            times[self.tile] = time_calls(
+                {"": lambda: [self.layer(i) for i in range(x.sets)]}, target_ms=10, groups=3)[""]
         self.tile = min(times, key=times.get)
 
     def layer(self, i):
@@ -163,5 +163,5 @@ class FusedMoe:
         _down[(tiles, triton.cdiv(x.hidden_size, columns))](
             self.h, self.w2, self.rows, plan.counts, plan.starts, x.experts, x.hidden_size, x.ff,
             **options)
-        combine(self.rows, plan.position, x.gates[i], self.output)
-        return self.output
+        combine(self.rows, plan.position, x.gates[i], self.outputs[i])
+        return self.outputs[i]

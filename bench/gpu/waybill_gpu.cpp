@@ -89,6 +89,14 @@ int waybill_gpu_build(void* plan, int tokens, const int* ids, void* stream) {
   return guarded(
       [&] { static_cast<Plan*>(plan)->plan.build(tokens, ids, Stream::borrow(gpu, stream)); });
 }
+// Device address of a column of the plan, for whoever checks it: 0 send_order, 1 send_position,
+// 2 key_offsets, 3 expert_counts.
+const int* waybill_gpu_plan_column(void* plan, int column) {
+  const PlanView& view = static_cast<Plan*>(plan)->plan.view();
+  const std::int32_t* const columns[] = {view.send_order, view.send_position, view.key_offsets,
+                                         view.expert_counts};
+  return columns[column];
+}
 // hidden [T, row_bytes] to send order, and rows [T*k, hidden] bf16 back to [T, hidden] bf16, under
 // the plan built last.
 int waybill_gpu_permute(void* plan, const void* hidden, void* send, long row_bytes, void* stream) {

@@ -6,7 +6,8 @@ import torch
 
 _library = ctypes.CDLL(os.environ["WAYBILL_GPU_LIBRARY"])
 _library.waybill_gpu_error.restype = ctypes.c_char_p
-for _maker in (_library.waybill_gpu_plan, _library.waybill_gpu_layer):
+for _maker in (_library.waybill_gpu_plan, _library.waybill_gpu_layer,
+               _library.waybill_gpu_plan_column):
     _maker.restype = ctypes.c_void_p
 
 
@@ -24,8 +25,19 @@ def _checked(result):
     return result
 
 
+class _Ints:
+    """int32 of the device that something else owns, as torch.as_tensor takes them."""
+
+    def __init__(self, address, size):
+        self.__cuda_array_interface__ = dict(
+            shape=(size,), typestr="<i4", data=(address, False), version=2)
+
+
 class Plan:
+    COLUMNS = ("send_order", "send_position", "key_offsets", "expert_counts")
+
     def __init__(self, experts, topk, max_tokens):
+        self.experts, self.topk = experts, topk
         self._plan = ctypes.c_void_p(_checked(_library.waybill_gpu_plan(experts, topk, max_tokens)))
 
     def __del__(self):
@@ -33,6 +45,18 @@ class Plan:
 
     def build(self, ids):
         _checked(_library.waybill_gpu_build(self._plan, ids.shape[0], _pointer(ids), _stream()))
+
+    def columns(self, tokens):
+        """The plan's own memory as tensors {name: column}, for `tokens` tokens."""
+        routes = tokens * self.topk
+        sizes = (routes, routes, self.experts + 1, self.experts)
+        columns = {}
+        for i, (name, size) in enumerate(zip(self.COLUMNS, sizes, strict=True)):
+            address = _library.waybill_gpu_plan_column(self._plan, i)
+            columns[name] = torch.as_tensor(_Ints(address, size), device="cuda")
+            if columns[name].data_ptr() != address:
+                raise RuntimeError("torch copied the plan's memory instead of using it")
+        return columns
 
     def permute(self, hidden, send):
         row_bytes = ctypes.c_long(hidden.shape[1] * hidden.element_size())

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <random>
 #include <vector>
 
@@ -93,8 +94,9 @@ Shape random_shape(std::uint32_t seed) {
   return s;
 }
 
-TEST(DevicePlan, AThousandRandomCasesEqualTheHostPlanBitForBit) {
-  for (std::uint32_t seed = 0; seed < 1000; ++seed) {
+TEST(DevicePlan, RandomCasesEqualTheHostPlanBitForBit) {
+  const std::uint32_t cases = testing::short_run() ? 60 : 1000;
+  for (std::uint32_t seed = 0; seed < cases; ++seed) {
     const Shape shape = random_shape(seed);
     SCOPED_TRACE(::testing::Message() << "seed " << seed << " T " << shape.tokens << " k "
                                       << shape.topk << " E " << shape.experts);
@@ -105,6 +107,36 @@ TEST(DevicePlan, AThousandRandomCasesEqualTheHostPlanBitForBit) {
     planner.plan().check(planner.stream());
     if (HasFailure()) return;
   }
+  std::printf("%u random plans equal the host's\n", cases);
+}
+
+TEST(DevicePlan, ReadBackIsTheHostPlan) {
+  for (const std::uint32_t seed : {1U, 2U, 5U, 10U, 33U, 44U, 60U}) {
+    const RoutingCase c = testing::make_case(random_shape(seed));
+    Planner planner(c);
+    planner.build(c.experts, c.routes.tokens);
+    const HostPlan found = planner.plan().read_back(planner.stream());
+    const HostPlan expected = host_plan(c);
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    check_plan(found, c.routes, c.placement, c.group);
+    EXPECT_EQ(found.rows(), expected.rows());
+    EXPECT_EQ(host_column(found.send_order()), host_column(expected.send_order()));
+    for (std::int32_t peer = 0; peer < c.group.size(); ++peer) {
+      EXPECT_EQ(host_column(found.slot_counts(PeerSlot{peer})),
+                host_column(expected.slot_counts(PeerSlot{peer})));
+      EXPECT_EQ(found.send_count(PeerSlot{peer}), expected.send_count(PeerSlot{peer}));
+    }
+  }
+}
+
+TEST(DevicePlan, AFailedPlanIsNotReadBack) {
+  const RoutingCase c = testing::make_case({.tokens = 4, .topk = 2, .experts = 8, .seed = 12});
+  std::vector<std::int32_t> ids = c.experts;
+  ids[3] = 8;
+  Planner planner(c);
+  planner.build(ids, 4);
+  EXPECT_EQ(testing::fault([&] { planner.plan().read_back(planner.stream()); }).code(),
+            Code::ExpertIdOutOfRange);
 }
 
 TEST(DevicePlan, LargePlansOfManyTilesEqualTheHostPlan) {

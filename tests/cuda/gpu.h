@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstdlib>
 #include <random>
 #include <span>
 #include <string>
@@ -30,6 +31,10 @@ inline std::vector<__nv_bfloat16> random_rows(std::size_t size, float scale, std
   for (__nv_bfloat16& value : values) value = __nv_bfloat16(normal(random));
   return values;
 }
+
+// True when WAYBILL_GPU_SHORT of the environment asks for fewer and smaller cases: under a tool
+// that slows kernels down.
+inline bool short_run() { return std::getenv("WAYBILL_GPU_SHORT") != nullptr; }
 
 // SHA-256 of the outputs of fixed steps of many shapes; the same in every build.
 std::string output_hash();

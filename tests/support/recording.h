@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -12,8 +13,15 @@
 
 namespace waybill::testing {
 
+// tests/data where it was when the tests were built, or WAYBILL_TEST_DATA of the environment, for
+// programs that run on another machine.
+inline std::string test_data() {
+  const char* moved = std::getenv("WAYBILL_TEST_DATA");
+  return moved != nullptr ? moved : WAYBILL_TEST_DATA;
+}
+
 inline std::string checkpoint_directory(const std::string& family) {
-  return std::string(WAYBILL_TEST_DATA) + "/checkpoints/" + family;
+  return test_data() + "/checkpoints/" + family;
 }
 
 // golden.safetensors of one family; tensors are named "<block>.<what>".

@@ -62,6 +62,12 @@ class CudaEvent final : public Event::State {
   std::shared_ptr<HostFailure> failure_;
 };
 
+bool is_captured_now(cudaStream_t stream) {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  WAYBILL_CALL(cudaStreamIsCapturing(stream, &capture));
+  return capture != cudaStreamCaptureStatusNone;
+}
+
 struct HostWork {
   std::function<void()> run;
   std::shared_ptr<HostFailure> failure;
@@ -92,9 +98,7 @@ class CudaStream final : public Stream::State {
 
   void submit(std::function<void()> work) override {
     const DeviceScope scope(device_);
-    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    WAYBILL_CALL(cudaStreamIsCapturing(stream_, &capture));
-    if (capture != cudaStreamCaptureStatusNone) {
+    if (is_captured_now(stream_)) {
       throw Error(Code::GraphCaptureNotSupported)
           .at("device", device_)
           .note("host work runs once, a captured graph many times");
@@ -140,5 +144,9 @@ Stream make_cuda_stream(Device device) { return Stream(std::make_shared<CudaStre
 Stream borrow_cuda_stream(Device device, cudaStream_t native) {
   return Stream(std::make_shared<CudaStream>(device, native));
 }
+
+bool is_captured(const Stream& stream) { return is_captured_now(cuda_stream(stream)); }
+
+Event completion(const Stream& stream) { return is_captured(stream) ? Event() : stream.record(); }
 
 }  // namespace waybill

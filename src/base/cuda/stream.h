@@ -12,4 +12,9 @@ Stream make_cuda_stream(Device device);
 // The owner's stream, used in place.
 Stream borrow_cuda_stream(Device device, cudaStream_t native);
 
+bool is_captured(const Stream& stream);
+// The point at which what a call has just enqueued on `stream` has run. A captured call enqueues
+// nothing, so that its event has happened; each replay has an event of its own.
+Event completion(const Stream& stream);
+
 }  // namespace waybill

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "base/cuda/stream.h"
 #include "exec/cuda/row_movement.h"
 #include "expert/cuda/hopper_gemm.h"
 #include "waybill/error.h"
@@ -84,6 +86,10 @@ DeviceLayer::DeviceLayer(const DeviceLayerOptions& options, const DevicePlanTabl
   inner_ = static_cast<__nv_bfloat16*>(workspace_.take(bytes.inner));
   rows_ = workspace_.take(bytes.rows);
   const DeviceScope scope(tables.device());
+  // The copy engine's boxes reach past a slot's last row, where no step may have written yet.
+  WAYBILL_CALL(cudaMemset(inner_, 0, bytes.inner));
+  WAYBILL_CALL(cudaMemset(rows_, 0, bytes.rows));
+  WAYBILL_CALL(cudaStreamSynchronize(cudaStreamLegacy));
   prepare_grouped_gemm();
   const std::int64_t rows = std::int64_t{options.max_tokens} * tables.view().topk;
   inner_map_ = map_rows(inner_, rows, experts.ff(), inner_stride_, tables.device());
@@ -170,9 +176,26 @@ void DeviceLayer::multiply(const DeviceStep& step, cudaStream_t stream) const {
   }
 }
 
-void DeviceLayer::forward(const DeviceStep& step, const Stream& stream) {
+Event DeviceLayer::forward(const DeviceStep& step, const Stream& stream) {
+  enqueue(step, stream);
+  return completion(stream);
+}
+
+Event DeviceLayer::forward(const DeviceStep& step, const Stream& stream, Lease lease) {
+  lease.require(plan_.placement());
+  if (is_captured(stream)) {
+    throw Error(Code::GraphCaptureNotSupported)
+        .at("placement", plan_.placement())
+        .note("a graph's replays outlast this call; give the lease to CapturedStep");
+  }
+  Event done = forward(step, stream);
+  lease.release_after(done);
+  return done;
+}
+
+void DeviceLayer::enqueue(const DeviceStep& step, const Stream& stream) {
   check_step(step);
-  plan_.build(step.tokens, step.experts, stream, step.real_tokens);
+  plan_.enqueue(step.tokens, step.experts, stream, step.real_tokens);
   const DeviceScope scope(experts_.device());
   multiply(step, cuda_stream(stream));
   launch_combine({.plan = plan_.view(),
@@ -189,20 +212,26 @@ void DeviceLayer::forward(const DeviceStep& step, const Stream& stream) {
 struct CapturedStep::State {
   Device device;
   cudaGraphExec_t graph = nullptr;
+  Lease lease;
+  Event last_replay;
   ~State() {
+    if (lease) lease.release_after(last_replay);
     if (graph != nullptr) static_cast<void>(cudaGraphExecDestroy(graph));
   }
 };
 
-CapturedStep::CapturedStep(DeviceLayer& layer, const DeviceStep& step, const Stream& stream)
+CapturedStep::CapturedStep(DeviceLayer& layer, const DeviceStep& step, const Stream& stream,
+                           Lease lease)
     : state_(std::make_unique<State>()) {
+  if (lease) lease.require(layer.plan().placement());
+  state_->lease = std::move(lease);
   state_->device = stream.device();
   const DeviceScope scope(state_->device);
   cudaStream_t native = cuda_stream(stream);
   WAYBILL_CALL(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal));
   cudaGraph_t graph = nullptr;
   try {
-    layer.forward(step, stream);
+    layer.enqueue(step, stream);
   } catch (...) {
     static_cast<void>(cudaStreamEndCapture(native, &graph));
     static_cast<void>(cudaGraphDestroy(graph));
@@ -218,9 +247,11 @@ CapturedStep::~CapturedStep() = default;
 CapturedStep::CapturedStep(CapturedStep&&) noexcept = default;
 CapturedStep& CapturedStep::operator=(CapturedStep&&) noexcept = default;
 
-void CapturedStep::replay(const Stream& stream) const {
+Event CapturedStep::replay(const Stream& stream) {
   const DeviceScope scope(state_->device);
   WAYBILL_CALL(cudaGraphLaunch(state_->graph, cuda_stream(stream)));
+  state_->last_replay = stream.record();
+  return state_->last_replay;
 }
 
 }  // namespace waybill

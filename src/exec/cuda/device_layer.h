@@ -12,6 +12,7 @@
 #include "plan/cuda/device_plan.h"
 #include "waybill/device.h"
 #include "waybill/expert.h"
+#include "waybill/registry.h"
 #include "waybill/tensor.h"
 
 namespace waybill {
@@ -52,10 +53,15 @@ class DeviceLayer {
   static std::size_t workspace_bytes(const DeviceLayerOptions& options,
                                      const DevicePlanTables& tables, const DeviceExperts& experts);
 
-  // Enqueues a step; may be captured into a graph, which then reads the same addresses at each
-  // replay. The output of a step whose plan fails is 0. ShapeMismatch, DtypeMismatch,
+  // Enqueues a step; the event has happened once it has run. May be captured into a graph, which
+  // then reads the same addresses at each replay; a captured step enqueues nothing, so that its
+  // event has happened. The output of a step whose plan fails is 0. ShapeMismatch, DtypeMismatch,
   // WorkspaceTooSmall.
-  void forward(const DeviceStep& step, const Stream& stream);
+  Event forward(const DeviceStep& step, const Stream& stream);
+  // The same under a lease, whose generation can't retire before the event. GenerationMismatch when
+  // the layer's tables are of another placement; GraphCaptureNotSupported while the stream is
+  // captured: CapturedStep holds the lease of a step that is replayed.
+  Event forward(const DeviceStep& step, const Stream& stream, Lease lease);
   // Waits for the stream and throws what the last step's plan found (DevicePlan::check): its output
   // is invalid then. Later steps are not affected.
   void check(const Stream& stream) const { plan_.check(stream); }
@@ -63,7 +69,9 @@ class DeviceLayer {
   const DevicePlan& plan() const { return plan_; }
 
  private:
+  friend class CapturedStep;
   void check_step(const DeviceStep& step) const;
+  void enqueue(const DeviceStep& step, const Stream& stream);
   ProductKernel kernel_for(const DeviceStep& step) const;
   void multiply(const DeviceStep& step, cudaStream_t stream) const;
 
@@ -82,13 +90,17 @@ class DeviceLayer {
 // A step of a layer captured once and replayed with whatever the step's memory holds then.
 class CapturedStep {
  public:
-  // Captures on `stream`, which must have nothing else going on. The layer must outlive it.
-  CapturedStep(DeviceLayer& layer, const DeviceStep& step, const Stream& stream);
+  // Captures on `stream`, which must have nothing else going on. The layer must outlive it. A lease
+  // is held until the last replay has run: the graph reads its generation's tables.
+  // GenerationMismatch when the layer's tables are of another placement.
+  CapturedStep(DeviceLayer& layer, const DeviceStep& step, const Stream& stream, Lease lease = {});
   ~CapturedStep();
   CapturedStep(CapturedStep&&) noexcept;
   CapturedStep& operator=(CapturedStep&&) noexcept;
 
-  void replay(const Stream& stream) const;
+  // The event has happened once this replay has run. Replays come one after another, also where
+  // they are on several streams.
+  Event replay(const Stream& stream);
 
  private:
   struct State;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/cuda/call.h"
+#include "base/cuda/stream.h"
 #include "waybill/error.h"
 
 namespace waybill {
@@ -110,8 +111,14 @@ DevicePlan::DevicePlan(const DevicePlanTables& tables, std::int32_t max_tokens,
   plan_device::prepare(shared_limit_);
 }
 
-void DevicePlan::build(std::int32_t tokens, const std::int32_t* experts, const Stream& stream,
-                       const std::int32_t* real_tokens) {
+Event DevicePlan::build(std::int32_t tokens, const std::int32_t* experts, const Stream& stream,
+                        const std::int32_t* real_tokens) {
+  enqueue(tokens, experts, stream, real_tokens);
+  return completion(stream);
+}
+
+void DevicePlan::enqueue(std::int32_t tokens, const std::int32_t* experts, const Stream& stream,
+                         const std::int32_t* real_tokens) {
   if (tokens < 0 || tokens > max_tokens_) {
     throw Error(Code::WorkspaceTooSmall)
         .at("device", tables_.device())

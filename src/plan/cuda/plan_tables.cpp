@@ -42,7 +42,7 @@ Keys order_keys(const Placement& placement, const ProcessGroup& group) {
 DevicePlanTables::DevicePlanTables(const SelectionTable& table, const Placement& placement,
                                    const ProcessGroup& group, Rank source, std::int32_t topk,
                                    Device device)
-    : device_(device) {
+    : device_(device), placement_(placement.version()) {
   check_columns(table, placement.experts());
   const Keys keys = order_keys(placement, group);
   const std::size_t candidates = table.candidates.size();

@@ -24,9 +24,11 @@ class DevicePlanTables {
   const plan_device::Tables& view() const { return view_; }
   const std::int32_t* key_slot() const { return view_.key_slot; }
   Device device() const { return device_; }
+  const PlacementVersion& placement() const { return placement_; }
 
  private:
   Device device_;
+  PlacementVersion placement_;
   plan_device::Tables view_{};
   DeviceArray<std::int32_t> columns_;
 };
