@@ -13,6 +13,7 @@ namespace {
 constexpr int kWarp = 32;
 constexpr int kMaxWarps = 32;
 constexpr int kFewTiles = 64;  // more cost the placing kernel more than larger tiles cost counting
+constexpr int kStagedInts = 4096;  // tables up to this size are read from shared memory
 constexpr unsigned kAllLanes = 0xffffffffU;
 
 __device__ int bin_count(const Tables& t) {
@@ -70,6 +71,70 @@ __device__ unsigned* tile_words(const Scratch& scratch, int tile, int stride) {
   return scratch.tile_counts + static_cast<std::size_t>(tile) * (stride / 2);
 }
 
+// Starts copying the tables, `ints` of them, to shared memory and returns them as they stand there:
+// placing a route looks up one table through another, and each look-up in L2 would wait.
+// await_tables() and a barrier come before the first read. With 0 `ints` they stay where they are.
+__device__ Tables stage_tables(const Tables& t, int* to, int ints) {
+  if (ints == 0) return t;
+  constexpr int step = 4;  // ints of one copy
+  for (int at = static_cast<int>(threadIdx.x) * step; at < ints; at += blockDim.x * step) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(to + at))),
+                 "l"(t.columns + at)
+                 : "memory");
+  }
+  const auto staged = [&](const std::int32_t* column) { return to + (column - t.columns); };
+  Tables there = t;
+  there.candidate_offsets = staged(t.candidate_offsets);
+  there.candidate_key = staged(t.candidate_key);
+  there.quota_end = staged(t.quota_end);
+  there.first_turn = staged(t.first_turn);
+  there.key_candidate = staged(t.key_candidate);
+  there.key_expert = staged(t.key_expert);
+  there.key_slot = staged(t.key_slot);
+  there.peer_keys = staged(t.peer_keys);
+  return there;
+}
+__device__ void await_tables() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// Turns the counts [rows, columns] of warps into the counts of earlier warps; `totals` [columns]
+// are those of all. Neighbouring lanes share a column, each takes a run of rows.
+__device__ void scan_columns(unsigned* counts, int rows, int columns, unsigned* totals) {
+  constexpr int kRuns = 4, kLongestRun = kMaxWarps / kRuns;
+  const int lane = threadIdx.x % kWarp;
+  const int run = lane % kRuns;
+  const int length = (rows + kRuns - 1) / kRuns;
+  const int columns_at_once = static_cast<int>(blockDim.x) / kRuns;
+  for (int first = (static_cast<int>(threadIdx.x) - lane) / kRuns; first < columns;
+       first += columns_at_once) {
+    const int column = first + lane / kRuns;
+    const auto inside = [&](int i) {
+      return i < length && run * length + i < rows && column < columns;
+    };
+    unsigned* const here = counts + run * length * columns + column;
+    unsigned count[kLongestRun];
+    unsigned sum = 0;
+#pragma unroll
+    for (int i = 0; i < kLongestRun; ++i) {
+      count[i] = inside(i) ? here[i * columns] : 0;
+      sum += count[i];
+    }
+    unsigned through = sum;
+#pragma unroll
+    for (int step = 1; step < kRuns; step *= 2) {
+      const unsigned below = __shfl_up_sync(kAllLanes, through, step, kRuns);
+      if (run >= step) through += below;
+    }
+    unsigned before = through - sum;
+#pragma unroll
+    for (int i = 0; i < kLongestRun; ++i) {
+      if (inside(i)) here[i * columns] = before;
+      before += count[i];
+    }
+    if (run == kRuns - 1 && column < columns) totals[column] = through;
+  }
+}
+
 // A tile is the routes of one block, kItems * 32 consecutive ones a warp. The routes of item i of a
 // warp come before those of item i+1.
 template <int kItems>
@@ -121,16 +186,7 @@ struct Tile {
     }
     __syncthreads();
 
-    for (int p = threadIdx.x; p < stride / 2; p += blockDim.x) {
-      unsigned running = 0;
-#pragma unroll 8
-      for (int w = 0; w < warps; ++w) {
-        const unsigned here = words[w * stride / 2 + p];
-        words[w * stride / 2 + p] = running;
-        running += here;
-      }
-      totals[p] = running;
-    }
+    scan_columns(words, warps, stride / 2, totals);
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
@@ -189,7 +245,8 @@ __device__ void write_summary(const Tables& t, const Input& in, const Output& ou
   for (int e = threadIdx.x; e < t.experts; e += blockDim.x) {
     const int routes = expert_routes(t, e, totals.all);
     out.expert_counts[e] = routes;
-    out.load[e] += static_cast<unsigned long long>(routes);
+    // Nobody else adds to it; an atomic one doesn't wait for the old value.
+    atomicAdd(out.load + e, static_cast<unsigned long long>(routes));
     unplaced |= routes > expert_capacity(t, e);
   }
   const bool any_unplaced = __syncthreads_or(unplaced);
@@ -202,7 +259,7 @@ __device__ void write_summary(const Tables& t, const Input& in, const Output& ou
   }
 }
 
-extern __shared__ int shared[];
+extern __shared__ __align__(16) int shared[];
 
 __device__ Totals carve_totals(int* memory, int stride, int keys) {
   return {memory, memory + stride, memory + 2 * stride, memory + 2 * stride + keys + 1};
@@ -213,9 +270,10 @@ std::size_t totals_ints(int stride, int keys) {
 
 template <int kItems>
 __global__ void __launch_bounds__(kMaxWarps* kWarp)
-    plan_one_tile(Tables t, Input in, Output out, int stride) {
-  auto* counts = reinterpret_cast<unsigned short*>(shared);
-  int* rest = shared + blockDim.x / kWarp * stride / 2;
+    plan_one_tile(Tables t, Input in, Output out, int stride, int staged) {
+  const Tables tables = stage_tables(t, shared, staged);
+  auto* counts = reinterpret_cast<unsigned short*>(shared + staged);
+  int* rest = shared + staged + blockDim.x / kWarp * stride / 2;
   auto* packed = reinterpret_cast<unsigned*>(rest);
   const Totals totals = carve_totals(rest + stride / 2, stride, t.keys);
   __shared__ int first_bad;
@@ -227,13 +285,15 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp)
     totals.all[2 * p + 1] = static_cast<int>(packed[p] >> 16);
     totals.before[2 * p] = totals.before[2 * p + 1] = 0;
   }
+  await_tables();
   __syncthreads();
-  scan_keys(t, totals);
+  scan_keys(tables, totals);
 #pragma unroll
   for (int i = 0; i < kItems; ++i) {
-    if (tile.bin[i] >= 0) place_route(t, out, totals, tile.route(0, i), tile.bin[i], tile.rank[i]);
+    if (tile.bin[i] < 0) continue;
+    place_route(tables, out, totals, tile.route(0, i), tile.bin[i], tile.rank[i]);
   }
-  write_summary(t, in, out, totals, first_bad);
+  write_summary(tables, in, out, totals, first_bad);
 }
 
 // Leaves each route's rank inside its tile in send_position.
@@ -299,23 +359,26 @@ __device__ int first_bad_of(const Scratch& scratch, int tiles) {
   return first_bad;
 }
 
-__global__ void __launch_bounds__(kMaxWarps* kWarp)
+__global__ void __launch_bounds__(kMaxWarps* kWarp, 1)
     place_tiles(Tables t, Input in, Output out, Scratch scratch, int stride, int tiles,
-                int tile_routes) {
-  const Totals totals = carve_totals(shared, stride, t.keys);
+                int tile_routes, int staged) {
+  const Tables tables = stage_tables(t, shared, staged);
+  const Totals totals = carve_totals(shared + staged, stride, t.keys);
   int* partial = totals.warp_sums + kMaxWarps;
   const int run = (tiles + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x);
   const int first = static_cast<int>(blockIdx.x) * run;
   const int end = min(first + run, tiles);
   sum_tiles(scratch, tiles, first, stride, partial, totals);
-  scan_keys(t, totals);
+  await_tables();
+  __syncthreads();
+  scan_keys(tables, totals);
   const int real_routes = real_route_count(t, in);
   for (int tile = first; tile < end; ++tile) {
     const int end_route = min((tile + 1) * tile_routes, in.routes);
     for (int route = tile * tile_routes + static_cast<int>(threadIdx.x); route < end_route;
          route += blockDim.x) {
-      const int bin = bin_of(t, in, real_routes, route, in.ids[route]);
-      place_route(t, out, totals, route, bin, out.send_position[route]);
+      const int bin = bin_of(tables, in, real_routes, route, in.ids[route]);
+      place_route(tables, out, totals, route, bin, out.send_position[route]);
     }
     if (tile + 1 == end) break;
     __syncthreads();
@@ -326,7 +389,7 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp)
     }
     __syncthreads();
   }
-  if (blockIdx.x == 0) write_summary(t, in, out, totals, first_bad_of(scratch, tiles));
+  if (blockIdx.x == 0) write_summary(tables, in, out, totals, first_bad_of(scratch, tiles));
 }
 
 std::int32_t stride_of(const Tables& tables) {
@@ -368,6 +431,12 @@ bool choose_shape(const Tables& tables, std::int32_t routes, std::size_t shared_
   if (shape.warps == 0) return false;
   shape.shared = bytes();
   shape.tiles = std::max((routes - 1) / (shape.warps * kWarp * shape.items) + 1, 1);
+  std::size_t& placing = shape.tiles == 1 ? shape.shared : shape.place_shared;
+  const std::size_t staged = static_cast<std::size_t>(tables.column_ints) * sizeof(int);
+  if (tables.column_ints <= kStagedInts && placing + staged <= shared_limit) {
+    shape.staged = tables.column_ints;
+    placing += staged;
+  }
   return true;
 }
 
@@ -396,7 +465,7 @@ void launch(const Tables& tables, const Input& input, const Output& output, cons
   const int threads = shape.warps * kWarp;
   if (shape.tiles == 1) {
     const auto kernel = shape.items == 1 ? plan_one_tile<1> : plan_one_tile<4>;
-    kernel<<<1, threads, shape.shared, stream>>>(tables, input, output, shape.stride);
+    kernel<<<1, threads, shape.shared, stream>>>(tables, input, output, shape.stride, shape.staged);
     WAYBILL_CALL(cudaGetLastError());
     return;
   }
@@ -406,7 +475,8 @@ void launch(const Tables& tables, const Input& input, const Output& output, cons
   WAYBILL_CALL(cudaGetLastError());
   const int blocks = std::min(shape.tiles, multiprocessors);
   place_tiles<<<blocks, kMaxWarps * kWarp, shape.place_shared, stream>>>(
-      tables, input, output, scratch, shape.stride, shape.tiles, threads * shape.items);
+      tables, input, output, scratch, shape.stride, shape.tiles, threads * shape.items,
+      shape.staged);
   WAYBILL_CALL(cudaGetLastError());
 }
 

@@ -16,6 +16,8 @@ namespace waybill::plan_device {
 
 // Selection, placement and peer order in device memory.
 struct Tables {
+  const std::int32_t* columns;  // all of those below, one after another
+  std::int32_t column_ints;     // a multiple of 4, at an address that is a multiple of 16
   std::int32_t experts, keys, peers, topk;
   SelectionRule rule;
   std::int32_t origin;                    // rank, for the hashed rule
@@ -66,8 +68,9 @@ struct Shape {
   std::int32_t items;        // its routes per thread: 1 or 4
   std::int32_t tiles;        // its blocks; 1: one kernel does everything
   std::size_t shared;        // its shared memory per block, in bytes
-  std::int32_t place_warps;  // per block of the placing kernel
-  std::size_t place_shared;
+  std::size_t place_shared;  // of the placing kernel, if there are two
+  std::int32_t staged;       // ints of shared memory to which whoever places copies the tables;
+                             // 0: it reads them where they are
 };
 
 // False when the bins don't fit into a block's shared memory.

@@ -92,9 +92,12 @@ DevicePlanTables::DevicePlanTables(const SelectionTable& table, const Placement&
     starts.push_back(all.size());
     all.insert(all.end(), column.begin(), column.end());
   }
+  all.resize((all.size() + 3) / 4 * 4);  // kernels copy it in pieces of 16 bytes
   columns_ = DeviceArray<std::int32_t>(device, std::span<const std::int32_t>(all));
   const auto column = [&](std::size_t i) { return columns_.data() + starts[i]; };
-  view_ = {.experts = placement.experts(),
+  view_ = {.columns = columns_.data(),
+           .column_ints = static_cast<std::int32_t>(all.size()),
+           .experts = placement.experts(),
            .keys = placement.slots(),
            .peers = group.size(),
            .topk = topk,
