@@ -12,6 +12,7 @@ namespace waybill {
 namespace {
 
 constexpr std::size_t longest_shown = 80;
+constexpr std::size_t longest_label = 256;
 
 std::string shortened(std::string_view text) {
   if (text.size() <= longest_shown) return std::string(text);
@@ -69,6 +70,16 @@ double JsonValue::as_number() const {
 std::string_view JsonValue::as_string() const {
   want(JsonKind::string);
   return tree_->view(tree_->nodes[node_].string);
+}
+
+std::string_view JsonValue::as_label() const {
+  const std::string_view label = as_string();
+  if (label.empty() || label.size() > longest_label) {
+    throw error(Code::InvalidValue)
+        .expected(fmt::format("a text of 1 to {} bytes", longest_label))
+        .found(label.empty() ? "an empty one" : fmt::format("{} bytes", label.size()));
+  }
+  return label;
 }
 
 std::vector<std::int64_t> JsonValue::as_integers(std::int64_t low, std::int64_t high) const {

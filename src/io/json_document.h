@@ -49,6 +49,7 @@ class JsonValue {
                           std::int64_t high = std::numeric_limits<std::int64_t>::max()) const;
   double as_number() const;  // integers included; always finite
   std::string_view as_string() const;
+  std::string_view as_label() const;  // InvalidValue when empty or longer than 256 bytes
   std::vector<std::int64_t> as_integers(
       std::int64_t low = std::numeric_limits<std::int64_t>::min(),
       std::int64_t high = std::numeric_limits<std::int64_t>::max()) const;
