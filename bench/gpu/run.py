@@ -16,7 +16,9 @@ import waybill_gpu
 from protocol import SHAPES, Cell, Inputs, inexact, make_weights, time_cells
 
 bf16 = torch.bfloat16
+PLAN_TOKENS = (1, 32, 128, 512, 4096, 16384, 65536)
 PLAN_LIMITS_US = {1: 6, 32: 6, 128: 6, 4096: 15, 65536: 35}
+MOVED_TOKENS, MOVED_HIDDEN = (4096, 16384), 7168
 rows = []
 wrong_results = []
 
@@ -151,7 +153,7 @@ def plan_cells(ids_of, experts, topk):
 def plan_times(limits):
     experts, topk = 256, 8
     print("plan, E 256, k 8, microseconds a plan, in a graph of 8 plans and in one of 1:")
-    for tokens in (1, 32, 128, 512, 4096, 16384, 65536):
+    for tokens in PLAN_TOKENS:
         for plans in (8, 1):
             ids_of = [torch.rand(tokens, experts, device="cuda").topk(topk, 1).indices
                       .to(torch.int32).contiguous() for _ in range(plans)]
@@ -174,9 +176,9 @@ def combined(rows_of, position, gates):
 
 
 def row_movement(limits):
-    hidden, topk = 7168, 8
-    print("permute and combine, d 7168, k 8, bf16, GB/s of ideal bytes (share of the copy rate):")
-    for tokens in (4096, 16384):
+    hidden, topk = MOVED_HIDDEN, 8
+    print(f"permute and combine, d {hidden}, k 8, bf16, GB/s of ideal bytes (share of the copy rate):")
+    for tokens in MOVED_TOKENS:
         ids = torch.rand(tokens, 256, device="cuda").topk(topk, 1).indices.to(torch.int32)
         ids = ids.contiguous()
         x = torch.randn(tokens, hidden, device="cuda").to(bf16)
