@@ -1,15 +1,18 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
-#include "io/json_document.h"
+#include "placement/manifest_checks.h"
+#include "placement/placement_checks.h"
 #include "placement/slot_names.h"
 #include "waybill/error.h"
-#include "waybill/placement.h"
 
 namespace waybill {
 namespace {
+
+constexpr std::int64_t id_limit = 1 << 20;  // of experts, ranks and layers, where nothing is known
 
 // What every slot of one manifest is checked against.
 struct ManifestContext {
@@ -33,39 +36,96 @@ std::optional<JsonValue> find_either(const JsonValue& object, std::string_view n
   return longer ? longer : shorter;
 }
 
-std::string text_of(const std::optional<JsonValue>& value) {
-  return value ? std::string(value->as_string()) : std::string();
+// Empty for an absent member and for an empty text.
+std::string label_of(const std::optional<JsonValue>& value) {
+  return value && !value->as_string().empty() ? std::string(value->as_label()) : std::string();
 }
 
-std::int32_t id_of(const JsonValue& slot, std::string_view name, std::string_view short_name,
-                   std::int32_t end, Code out_of_range) {
-  const std::optional<JsonValue> value = find_either(slot, name, short_name);
-  if (!value) {
-    throw slot.error(Code::MissingField)
-        .expected(fmt::format("{} (or {})", name, short_name))
-        .found("neither");
+std::optional<JsonValue> expert_of(const JsonValue& slot) {
+  return find_either(slot, "logical_expert_id", "logical_expert");
+}
+
+std::optional<JsonValue> rank_of(const JsonValue& slot) {
+  return find_either(slot, "destination_rank", "rank");
+}
+
+// The largest ids of a manifest that doesn't state its counts. Ids of a wrong kind or range are
+// left to the reading proper.
+class LargestIds {
+ public:
+  void look_at(const JsonValue& object) {
+    if (!object.is(JsonKind::object)) return;
+    for (const JsonValue member : object.members()) {
+      if (!member.is(JsonKind::array)) continue;
+      if (member.key() == "slots") look_at_slots(member);
+      if (member.key() == "experts_by_rank") look_at_lists(member);
+      if (member.key() == "layers") {
+        for (const JsonValue layer : member.elements()) look_at(layer);
+      }
+    }
   }
-  const std::int64_t id = value->as_integer();
+
+  std::int32_t experts() const { return static_cast<std::int32_t>(expert_ + 1); }
+  std::int32_t ranks() const { return static_cast<std::int32_t>(rank_ + 1); }
+
+ private:
+  static void raise(std::int64_t& largest, const std::optional<JsonValue>& id) {
+    if (!id || !id->is(JsonKind::integer)) return;
+    const std::int64_t value = id->as_integer();
+    if (value < id_limit) largest = std::max(largest, value);
+  }
+
+  void look_at_slots(const JsonValue& slots) {
+    for (const JsonValue slot : slots.elements()) {
+      if (!slot.is(JsonKind::object)) continue;
+      for (const JsonValue id : slot.members()) {
+        const std::string_view key = id.key();
+        if (key == "logical_expert_id" || key == "logical_expert") raise(expert_, id);
+        if (key == "destination_rank" || key == "rank") raise(rank_, id);
+      }
+    }
+  }
+
+  void look_at_lists(const JsonValue& lists) {
+    rank_ = std::max(rank_, std::min<std::int64_t>(std::int64_t(lists.size()), id_limit) - 1);
+    for (const JsonValue list : lists.elements()) {
+      if (!list.is(JsonKind::array)) continue;
+      for (const JsonValue id : list.elements()) raise(expert_, id);
+    }
+  }
+
+  std::int64_t expert_ = 0, rank_ = 0;  // one of each is the least
+};
+
+std::int32_t id_in(const JsonValue& value, std::int32_t end, Code out_of_range) {
+  const std::int64_t id = value.as_integer();
   if (id < 0 || id >= end) {
-    throw value->error(out_of_range).expected(fmt::format("an id in [0, {})", end)).found(id);
+    throw value.error(out_of_range).expected(fmt::format("an id in [0, {})", end)).found(id);
   }
   return static_cast<std::int32_t>(id);
 }
 
+JsonValue required(const JsonValue& slot, const std::optional<JsonValue>& value,
+                   std::string_view names) {
+  if (value) return *value;
+  throw slot.error(Code::MissingField).expected(names).found("neither");
+}
+
 Slot read_slot(const JsonValue& value, const ManifestContext& context) {
   Slot slot;
-  slot.name = text_of(find_either(value, "physical_slot_id", "id"));
-  slot.expert = ExpertId{id_of(value, "logical_expert_id", "logical_expert", context.experts,
-                               Code::LogicalExpertMismatch)};
-  slot.replica = text_of(find_either(value, "replica_id", "replica"));
-  slot.rank =
-      Rank{id_of(value, "destination_rank", "rank", context.ranks, Code::DestinationRankMismatch)};
-  slot.domain = text_of(find_either(value, "topology_domain_id", "domain"));
-  slot.parameter_digest = text_of(value.find("parameter_digest"));
+  slot.name = label_of(find_either(value, "physical_slot_id", "id"));
+  slot.expert =
+      ExpertId{id_in(required(value, expert_of(value), "logical_expert_id (or logical_expert)"),
+                     context.experts, Code::LogicalExpertMismatch)};
+  slot.replica = label_of(find_either(value, "replica_id", "replica"));
+  slot.rank = Rank{id_in(required(value, rank_of(value), "destination_rank (or rank)"),
+                         context.ranks, Code::DestinationRankMismatch)};
+  slot.domain = label_of(find_either(value, "topology_domain_id", "domain"));
+  slot.parameter_digest = label_of(value.find("parameter_digest"));
 
   slot.checkpoint = context.checkpoint;
   if (const auto stated = find_either(value, "checkpoint_version", "checkpoint")) {
-    slot.checkpoint = CheckpointVersion(std::string(stated->as_string()));
+    slot.checkpoint = CheckpointVersion(label_of(stated));
     if (slot.checkpoint != context.checkpoint && !context.checkpoint.value.empty()) {
       throw stated->error(Code::CheckpointMismatch)
           .expected(context.checkpoint)
@@ -75,14 +135,18 @@ Slot read_slot(const JsonValue& value, const ManifestContext& context) {
   return slot;
 }
 
-std::vector<Slot> read_slots(const JsonValue& list, const ManifestContext& context) {
+std::vector<Slot> read_slots(const JsonValue& list, const ManifestContext& context,
+                             Faults& faults) {
   std::vector<Slot> slots;
   slots.reserve(list.size());
-  for (const JsonValue value : list.elements()) slots.push_back(read_slot(value, context));
+  for (const JsonValue value : list.elements()) {
+    faults.attempt([&] { slots.push_back(read_slot(value, context)); });
+  }
   return slots;
 }
 
-std::vector<Slot> read_experts_by_rank(const JsonValue& lists, const ManifestContext& context) {
+std::vector<Slot> read_experts_by_rank(const JsonValue& lists, const ManifestContext& context,
+                                       Faults& faults) {
   if (std::cmp_not_equal(lists.size(), context.ranks)) {
     throw lists.error(Code::RankCountMismatch)
         .expected(fmt::format("a list for each of {} ranks", context.ranks))
@@ -91,67 +155,97 @@ std::vector<Slot> read_experts_by_rank(const JsonValue& lists, const ManifestCon
   std::vector<Slot> slots;
   std::int32_t rank = 0;
   for (const JsonValue list : lists.elements()) {
-    for (const JsonValue value : list.elements()) {
-      const std::int64_t expert = value.as_integer();
-      if (expert < 0 || expert >= context.experts) {
-        throw value.error(Code::LogicalExpertMismatch)
-            .expected(fmt::format("an id in [0, {})", context.experts))
-            .found(expert);
+    faults.attempt([&] {
+      for (const JsonValue value : list.elements()) {
+        faults.attempt([&] {
+          const ExpertId expert{id_in(value, context.experts, Code::LogicalExpertMismatch)};
+          slots.push_back({.name = {},
+                           .expert = expert,
+                           .replica = {},
+                           .rank = Rank{rank},
+                           .domain = {},
+                           .checkpoint = context.checkpoint,
+                           .parameter_digest = {}});
+        });
       }
-      Slot& slot = slots.emplace_back();
-      slot.expert = ExpertId{static_cast<std::int32_t>(expert)};
-      slot.rank = Rank{rank};
-      slot.checkpoint = context.checkpoint;
-    }
+    });
     ++rank;
   }
   return slots;
 }
 
-// The placement that `object` holds under "slots" or "experts_by_rank".
+// Faults of a slot table have no place in the file but the table's.
+void report_at(const JsonValue& table, const Error& fault, Faults& faults) {
+  Error placed(fault.code());
+  for (const auto& [coordinate, value] : fault.where()) placed.at(coordinate, value);
+  const Error place = table.error(fault.code());
+  for (const auto& [coordinate, value] : place.where()) placed.at(coordinate, value);
+  faults.report(placed.expected(fault.expected_text()).found(fault.found_text()));
+}
+
+// The placement that `object` holds under "slots" or "experts_by_rank"; null when it has faults.
 std::shared_ptr<const Placement> read_placement(const JsonValue& object,
-                                                const ManifestContext& context) {
+                                                const ManifestContext& context, Faults& faults) {
   const std::optional<JsonValue> by_rank = object.find("experts_by_rank");
   const JsonValue table = by_rank ? *by_rank : object.at("slots");
+  const std::size_t before = faults.size();
   std::vector<Slot> slots =
-      by_rank ? read_experts_by_rank(table, context) : read_slots(table, context);
+      by_rank ? read_experts_by_rank(table, context, faults) : read_slots(table, context, faults);
+  // Without the slots that can't be read, others would seem to be missing.
+  if (faults.size() > before) return nullptr;
   name_unnamed(slots);
-  try {
-    return std::make_shared<const Placement>(context.version, context.experts, context.ranks,
-                                             std::move(slots), context.topology);
-  } catch (Error& error) {
-    const Error place = table.error(error.code());
-    for (const auto& [coordinate, value] : place.where()) error.at(coordinate, value);
-    throw;
-  }
+  const Faults found = Faults::collect([&](Faults& each) {
+    check_slots(context.version, context.experts, context.ranks, slots, context.topology, each);
+  });
+  for (const Error& fault : found.all()) report_at(table, fault, faults);
+  if (!found.empty()) return nullptr;
+  return std::make_shared<const Placement>(context.version, context.experts, context.ranks,
+                                           std::move(slots), context.topology);
 }
 
 void read_layers(const JsonValue& list, const ManifestContext& context,
-                 std::span<const LayerId> wanted, Generation& generation) {
-  const std::set<LayerId> model(wanted.begin(), wanted.end());
+                 const std::optional<std::span<const LayerId>>& wanted, Generation& generation,
+                 Faults& faults) {
+  std::set<LayerId> model, seen;
+  if (wanted) model.insert(wanted->begin(), wanted->end());
   for (const JsonValue entry : list.elements()) {
-    const JsonValue layer = entry.at("layer");
-    const LayerId id{static_cast<std::int32_t>(layer.as_integer(0, 1 << 20))};
-    if (!model.contains(id)) {
-      throw layer.error(Code::InvalidValue).expected("a MoE layer of the model").found(id);
-    }
-    if (generation.layers.contains(id)) {
-      throw layer.error(Code::DuplicateKey).expected("each layer once").found(id);
-    }
-    generation.layers.emplace(id, read_placement(entry, context));
+    faults.attempt([&] {
+      const JsonValue layer = entry.at("layer");
+      const LayerId id{static_cast<std::int32_t>(layer.as_integer(0, id_limit))};
+      if (wanted && !model.contains(id)) {
+        throw layer.error(Code::InvalidValue).expected("a MoE layer of the model").found(id);
+      }
+      if (!seen.insert(id).second) {
+        throw layer.error(Code::DuplicateKey).expected("each layer once").found(id);
+      }
+      if (auto placement = read_placement(entry, context, faults)) {
+        generation.layers.emplace(id, std::move(placement));
+      }
+    });
   }
-  for (LayerId id : wanted) {
-    if (!generation.layers.contains(id)) {
-      throw list.error(Code::MissingField).at("layer", id).expected("an entry").found("none");
-    }
+  for (LayerId id : model) {
+    if (seen.contains(id)) continue;
+    faults.report(
+        list.error(Code::MissingField).at("layer", id).expected("an entry").found("none"));
   }
 }
 
-void check_count(const JsonValue& root, std::string_view field, std::int32_t expected, Code code) {
-  const std::optional<JsonValue> stated = root.find(field);
-  if (stated && stated->as_integer() != expected) {
-    throw stated->error(code).expected(expected).found(stated->as_integer());
-  }
+// The count that the manifest is to have: a stated one must be it. When nothing says it,
+// `otherwise`.
+std::int32_t count_in(const JsonValue& root, std::string_view field,
+                      const std::optional<std::int32_t>& wanted, std::int32_t otherwise, Code code,
+                      Faults& faults) {
+  std::int32_t count = wanted.value_or(otherwise);
+  faults.attempt([&] {
+    const std::optional<JsonValue> stated = root.find(field);
+    if (!stated) return;
+    if (!wanted) {
+      count = static_cast<std::int32_t>(stated->as_integer(1, id_limit));
+    } else if (stated->as_integer() != *wanted) {
+      throw stated->error(code).expected(*wanted).found(stated->as_integer());
+    }
+  });
+  return count;
 }
 
 // A manifest that tells its slots twice could mean either.
@@ -174,43 +268,66 @@ JsonValue only_table(const JsonValue& root) {
   return *table;
 }
 
-Generation read_manifest(const JsonDocument& document, std::int32_t experts, std::int32_t ranks,
-                         std::span<const LayerId> layers, const Topology* topology) {
-  const JsonValue root = document.root();
-  Generation generation;
-  generation.version = PlacementVersion(std::string(root.at("placement_version").as_string()));
-  if (const auto number = root.find("generation")) {
-    generation.number = static_cast<std::uint64_t>(number->as_integer(0));
-  }
-  generation.checkpoint = CheckpointVersion(text_of(root.find("checkpoint_version")));
-  generation.group = ProcessGroupId(text_of(root.find("process_group_id")));
-  check_count(root, "logical_experts", experts, Code::LogicalCountMismatch);
-  check_count(root, "ranks", ranks, Code::RankCountMismatch);
-
-  const ManifestContext context{generation.version, generation.checkpoint, experts, ranks,
-                                topology};
-  const JsonValue table = only_table(root);
-  if (table.key() == "layers") {
-    read_layers(table, context, layers, generation);
-  } else {
-    const auto placement = read_placement(root, context);
-    for (LayerId id : layers) generation.layers.emplace(id, placement);
-  }
-  return generation;
+// Files of other makers that use the same fields have schemas of their own.
+void check_schema(const JsonValue& root) {
+  const std::optional<JsonValue> schema = root.find("schema");
+  if (!schema || schema->as_string() == placement_schema) return;
+  if (!schema->as_string().starts_with("waybill-")) return;
+  throw schema->error(Code::UnknownSchema).expected(placement_schema).found(schema->text());
 }
 
 }  // namespace
 
+Generation read_placement_manifest(const JsonDocument& document, const ManifestUse& use,
+                                   Faults& faults) {
+  const JsonValue root = document.root();
+  check_schema(root);
+  Generation generation;
+  const auto read = [&](auto part) { faults.attempt(part); };
+  read([&] { generation.version.value = root.at("placement_version").as_label(); });
+  read([&] {
+    if (const auto number = root.find("generation")) {
+      generation.number = static_cast<std::uint64_t>(number->as_integer(0));
+    }
+  });
+  read([&] { generation.checkpoint.value = label_of(root.find("checkpoint_version")); });
+  read([&] { generation.group.value = label_of(root.find("process_group_id")); });
+  LargestIds ids;
+  if (!use.experts || !use.ranks) ids.look_at(root);
+  const ManifestContext context{
+      .version = generation.version,
+      .checkpoint = generation.checkpoint,
+      .experts = count_in(root, "logical_experts", use.experts, ids.experts(),
+                          Code::LogicalCountMismatch, faults),
+      .ranks = count_in(root, "ranks", use.ranks, ids.ranks(), Code::RankCountMismatch, faults),
+      .topology = use.topology};
+
+  const JsonValue table = only_table(root);
+  if (table.key() == "layers") {
+    read_layers(table, context, use.layers, generation, faults);
+  } else if (const auto placement = read_placement(root, context, faults)) {
+    constexpr LayerId any{0};
+    for (LayerId id : use.layers.value_or(std::span(&any, 1))) {
+      generation.layers.emplace(id, placement);
+    }
+  }
+  return generation;
+}
+
 Generation parse_placement_manifest(std::string_view json, std::string_view file,
                                     std::int32_t experts, std::int32_t ranks,
                                     std::span<const LayerId> layers, const Topology* topology) {
-  return read_manifest(JsonDocument::parse(json, file), experts, ranks, layers, topology);
+  Faults first;
+  return read_placement_manifest(JsonDocument::parse(json, file),
+                                 {experts, ranks, layers, topology}, first);
 }
 
 Generation read_placement_manifest(const std::string& path, std::int32_t experts,
                                    std::int32_t ranks, std::span<const LayerId> layers,
                                    const Topology* topology) {
-  return read_manifest(JsonDocument::read(path), experts, ranks, layers, topology);
+  Faults first;
+  return read_placement_manifest(JsonDocument::read(path), {experts, ranks, layers, topology},
+                                 first);
 }
 
 }  // namespace waybill

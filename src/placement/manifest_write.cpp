@@ -4,6 +4,7 @@
 #include <cassert>
 #include <nlohmann/json.hpp>
 
+#include "placement/manifest_checks.h"
 #include "placement/slot_names.h"
 #include "waybill/placement.h"
 
@@ -98,11 +99,12 @@ std::string placement_manifest(const Generation& generation) {
   const bool one_for_all = std::ranges::all_of(
       generation.layers, [&](const auto& entry) { return same_placement(*entry.second, first); });
   return fmt::format(
-      "{{\n \"placement_version\": {},\n \"generation\": {},\n \"process_group_id\": {},\n"
+      "{{\n \"schema\": \"{}\",\n \"placement_version\": {},\n \"generation\": {},\n "
+      "\"process_group_id\": {},\n"
       " \"checkpoint_version\": {},\n \"logical_experts\": {},\n \"ranks\": {},\n {}\n}}\n",
-      quoted(generation.version.value), generation.number, quoted(generation.group.value),
-      quoted(generation.checkpoint.value), first.experts(), first.ranks(),
-      one_for_all ? table(first, generation.checkpoint) : layer_list(generation));
+      placement_schema, quoted(generation.version.value), generation.number,
+      quoted(generation.group.value), quoted(generation.checkpoint.value), first.experts(),
+      first.ranks(), one_for_all ? table(first, generation.checkpoint) : layer_list(generation));
 }
 
 }  // namespace waybill

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "placement/fixture.h"
+#include "placement/manifest_checks.h"
 #include "support/fault.h"
 
 namespace waybill {
@@ -217,12 +218,79 @@ TEST(PlacementManifest, FaultsNameFileAndField) {
            Code::DuplicateKey, "layers[1].layer"},
       Case{R"({"placement_version": "v", "generation": -1, "experts_by_rank": [[0,1],[2,3]]})",
            Code::InvalidValue, "generation"},
+      Case{R"({"placement_version": "", "experts_by_rank": [[0,1],[2,3]]})", Code::InvalidValue,
+           "placement_version"},
+      Case{R"({"placement_version": "v", "generation": "inf", "experts_by_rank": [[0,1],[2,3]]})",
+           Code::DocumentMalformed, "generation"},
+      Case{R"({"placement_version": "v", "experts_by_rank": [[0,1],[2,"3"]]})",
+           Code::DocumentMalformed, "experts_by_rank[1][1]"},
+      Case{R"({"schema": "waybill-placement-2", "placement_version": "v",
+               "experts_by_rank": [[0,1],[2,3]]})",
+           Code::UnknownSchema, "schema"},
   };
   for (const Case& test : cases) {
     const Fault found = fault_of(test.text);
     EXPECT_EQ(found.code, test.code) << test.text;
     EXPECT_EQ(found.field, test.field) << test.text;
   }
+}
+
+std::vector<Error> faults_of_use(const char* text, const ManifestUse& use) {
+  return Faults::collect([&](Faults& faults) {
+           read_placement_manifest(JsonDocument::parse(text, "m.json"), use, faults);
+         })
+      .all();
+}
+
+TEST(PlacementManifest, EveryFaultIsListed) {
+  const auto faults = faults_of_use(R"({"placement_version": "", "generation": "first", "layers": [
+      {"layer": 1, "slots": [{"logical_expert": 0, "rank": 5}, {"logical_expert": "x", "rank": 0}]},
+      {"layer": 1, "experts_by_rank": [[0], [1]]},
+      {"layer": 2, "slots": [{"id": "a", "logical_expert": 0, "rank": 0},
+                             {"id": "a", "logical_expert": 0, "rank": 0, "checkpoint": "c"}]},
+      {"layer": 3, "experts_by_rank": [[0, 1], [2, 9]]}]})",
+                                    {.experts = 3, .ranks = 2});
+  std::vector<std::pair<Code, std::string>> found;
+  for (const Error& fault : faults) {
+    EXPECT_EQ(fault.coordinate("file"), "m.json");
+    found.emplace_back(fault.code(), fault.coordinate("field"));
+  }
+  EXPECT_THAT(
+      found,
+      ElementsAre(std::pair(Code::InvalidValue, "placement_version"),
+                  std::pair(Code::DocumentMalformed, "generation"),
+                  std::pair(Code::DestinationRankMismatch, "layers[0].slots[0].rank"),
+                  std::pair(Code::DocumentMalformed, "layers[0].slots[1].logical_expert"),
+                  std::pair(Code::DuplicateKey, "layers[1].layer"),
+                  std::pair(Code::DuplicateSlotId, "layers[2].slots"),
+                  std::pair(Code::ReplicaCardinalityZero, "layers[2].slots"),
+                  std::pair(Code::ReplicaCardinalityZero, "layers[2].slots"),
+                  std::pair(Code::TooManyRanks, "layers[2].slots"),
+                  std::pair(Code::CheckpointMismatch, "layers[2].slots"),
+                  std::pair(Code::LogicalExpertMismatch, "layers[3].experts_by_rank[1][1]")));
+}
+
+TEST(PlacementManifest, CountsThatNobodyKnowsAreTakenFromIt) {
+  EXPECT_TRUE(faults_of_use(R"({"placement_version": "v", "layers": [
+      {"layer": 7, "experts_by_rank": [[0, 1], [2, 0]]}]})",
+                            {})
+                  .empty());
+  const auto codes = [](const char* text) {
+    std::vector<Code> found;
+    for (const Error& fault : faults_of_use(text, {})) found.push_back(fault.code());
+    return found;
+  };
+  EXPECT_THAT(codes(R"({"placement_version": "v", "experts_by_rank": [[0, 1], [3]]})"),
+              ElementsAre(Code::ReplicaCardinalityZero));
+  EXPECT_THAT(codes(R"({"placement_version": "v", "logical_experts": 3,
+                        "experts_by_rank": [[0, 1], [3]]})"),
+              ElementsAre(Code::LogicalExpertMismatch));
+  EXPECT_THAT(codes(R"({"placement_version": "v", "logical_experts": 1000000,
+                        "experts_by_rank": [[0, 1], [2]]})"),
+              ElementsAre(Code::ReplicaCardinalityZero))
+      << "only those next to the file's ids are told";
+  EXPECT_THAT(codes(R"({"placement_version": "v", "slots": [{"logical_expert": 0, "rank": 9}]})"),
+              ElementsAre(Code::TooManyRanks));
 }
 
 TEST(PlacementManifest, TruncatedTextIsMalformedAtEveryLength) {
