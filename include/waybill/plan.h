@@ -127,10 +127,26 @@ void rebuild_plan(HostPlan& plan, const RoutesView& routes,
                   std::span<const std::int32_t> assigned_slots, const Placement& placement,
                   const ProcessGroup& group, Rank source, const PlanOptions& options = {});
 
+// Raw host columns of a receive plan, as ReceivePlan names them.
+struct ReceiveView {
+  std::int32_t peers;        // P
+  std::int32_t local_slots;  // Q_local
+  std::int32_t rows;
+
+  const std::int32_t* recv_counts;      // [P]
+  const std::int32_t* recv_offsets;     // [P+1]
+  const std::int32_t* expert_offsets;   // [Q_local+1]
+  const std::int32_t* expert_order;     // [rows]
+  const std::int32_t* expert_position;  // [rows]
+};
+
 // What a rank does with the rows it receives: source-major as they arrive (peer order),
 // expert-major as the experts want them: (local slot, source rank, source send position).
 class ReceivePlan {
  public:
+  // Pointers into this plan: valid until it is moved, rebuilt or destroyed.
+  ReceiveView view() const;
+
   std::int32_t rows() const { return static_cast<std::int32_t>(expert_order_.size()); }
   std::span<const std::int32_t> recv_counts() const { return recv_counts_; }    // [P] peer order
   std::span<const std::int32_t> recv_offsets() const { return recv_offsets_; }  // [P+1]
@@ -164,5 +180,13 @@ void check_plan(const PlanView& plan, const RoutesView& routes, const Placement&
                 const ProcessGroup& group);
 void check_plan(const HostPlan& plan, const RoutesView& routes, const Placement& placement,
                 const ProcessGroup& group);
+
+// Every contract of a receive plan, re-derived from the counts that it was built from. Throws the
+// code of the first violation, in this order: GroupShapeMismatch, SlotCountMismatch (sizes);
+// RecvSplitMismatch (counts and offsets by peer); ExpertOffsetMismatch; ExpertOrderMismatch (a row
+// outside its slot's segment, or rows of a segment in another order than source rank, source send
+// position); InversePositionMismatch.
+void check_receive_plan(const ReceiveView& plan, std::span<const std::int32_t> counts,
+                        std::int32_t local_slots, const ProcessGroup& group);
 
 }  // namespace waybill

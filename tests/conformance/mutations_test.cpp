@@ -47,14 +47,14 @@ TEST(Conformance, EveryMutationOfTheSetIsCaught) {
   std::size_t tried = 0;
   for (const Json& mutation : set.files().at("failures.json").at("mutations")) {
     const int loop = mutation.at("loop");
-    if (loop > 4) continue;
+    if (loop > 4 && loop != 8) continue;
     const std::string place = mutation.at("json_pointer");
     const std::size_t hash = place.find('#');
     expect_caught(set, {place.substr(0, hash), place.substr(hash + 1), mutation.at("to"),
                         code_named(mutation.at("expected_error"))});
     ++tried;
   }
-  EXPECT_GE(tried, 45U);
+  EXPECT_GE(tried, 60U);
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ Trace::Trace(const Problem& problem, ProcessGroup group)
     }
     const auto slots = static_cast<std::int32_t>(problem.placement->slots_on(Rank{rank}).size());
     receives_.push_back(build_receive_plan(counts, slots, group_));
+    check_receive_plan(receives_.back().view(), counts, slots, group_);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "conformance/check.h"
+#include "conformance/split_vectors.h"
 
 namespace waybill::conformance {
 namespace {
@@ -93,12 +94,12 @@ void check_layout(Report& report, const Value& root, const Trace& trace) {
     kept.push_back(local);
     sent.push_back(trace.plan(rank).rows() - local);
   }
-  report.expect(root, "count_matrix", trace.send_counts(), {Code::CountMatrixMismatch});
+  expect_splits(report, root, "count_matrix", trace.send_counts(), {Code::CountMatrixMismatch});
   report.expect(root, "kept_locally", kept, {Code::RemoteRowMismatch});
   report.expect(root, "sent_remote", sent, {Code::RemoteRowMismatch});
   report.expect(root, "send_offsets", trace.send_offsets(), {Code::SendOffsetMismatch});
   report.expect(root, "send_order", trace.send_order(), {Code::SendOrderMismatch});
-  report.expect(root, "recv_splits", trace.recv_counts(), {Code::RecvSplitMismatch});
+  expect_splits(report, root, "recv_splits", trace.recv_counts(), {Code::RecvSplitMismatch});
   report.expect(root, "receive_order", trace.receive_order(), {Code::ReceiveOrderMismatch});
 }
 
