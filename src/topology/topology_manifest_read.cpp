@@ -12,11 +12,11 @@
 namespace waybill {
 namespace {
 
-constexpr std::int64_t rank_limit = 1 << 20;
-constexpr std::int64_t local_rank_limit = 1 << 10;
+constexpr std::int64_t most_ranks = 1 << 20;
+constexpr std::int64_t most_local_ranks = 1 << 10;
 
 Rank rank_in(const JsonValue& value) {
-  return Rank{static_cast<std::int32_t>(value.as_integer(0, rank_limit - 1))};
+  return Rank{static_cast<std::int32_t>(value.as_integer(0, most_ranks - 1))};
 }
 
 std::optional<Rank> rank_or_none(const JsonValue& object, std::string_view field) {
@@ -52,7 +52,7 @@ RankRecord rank_record(const JsonValue& value) {
   record.rank = rank_in(value.at("rank"));
   record.node = value.at("node").as_label();
   if (const auto local = value.find("gpu_local_rank")) {
-    record.local_rank = static_cast<std::int32_t>(local->as_integer(0, local_rank_limit - 1));
+    record.local_rank = static_cast<std::int32_t>(local->as_integer(0, most_local_ranks - 1));
   }
   record.domain = label_or_none(value, "domain");
   record.nic = label_or_none(value, "nic");
