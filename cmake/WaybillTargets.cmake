@@ -15,7 +15,8 @@ target_include_directories(waybill_options INTERFACE
 if(CMAKE_UNITY_BUILD)
   # Several sources as one: names of one may hide another's, and no namespace is anonymous. The
   # release build warns.
-  target_compile_options(waybill_options INTERFACE -Wno-shadow -Wno-subobject-linkage)
+  target_compile_options(waybill_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow -Wno-subobject-linkage>)
 endif()
 if(WAYBILL_SANITIZE)
   target_compile_options(waybill_options INTERFACE
