@@ -58,6 +58,7 @@ class Cell:
     """
 
     def __init__(self, call, wrong, written=None):
+        self.call = call  # holds what the graph's kernels read and write
         self.graph, returned = _capture(call)
         self.written = returned if written is None else written
         self.wrong = wrong
