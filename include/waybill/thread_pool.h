@@ -15,7 +15,8 @@ class ThreadPool {
 
   std::int32_t threads() const;
   // Runs body(i) for i in [0, tasks), each exactly once; returns when all are done, rethrowing the
-  // first exception. One loop at a time per pool.
+  // first exception. One loop at a time per pool. The threads share the tasks out by number, alike
+  // in every loop of as many tasks; one that is done takes over from one that is late.
   void run(std::int32_t tasks, const std::function<void(std::int32_t)>& body);
 
  private:
