@@ -20,6 +20,9 @@ struct Violation {
 
 class Report {
  public:
+  // A set that is wrong everywhere is listed in part.
+  static constexpr std::size_t most = 1000;
+
   void violation(Code code, const Value& at, const Json& expected, const Json& found);
   void violation(const Error& error, const Value& at);
   void unchecked(std::string what);

@@ -31,6 +31,7 @@ Trace::Trace(const Problem& problem, ProcessGroup group)
     const auto slots = static_cast<std::int32_t>(problem.placement->slots_on(Rank{rank}).size());
     receives_.push_back(build_receive_plan(counts, slots, group_));
     check_receive_plan(receives_.back().view(), counts, slots, group_);
+    expert_order_.push_back(expert_rows_of(Rank{rank}));
   }
 }
 
@@ -105,22 +106,19 @@ std::vector<Names> Trace::receive_order() const {
   return orders;
 }
 
-std::vector<Names> Trace::expert_order() const {
-  std::vector<Names> orders;
-  for (std::int32_t rank = 0; rank < group_.size(); ++rank) {
-    Names arrived;
-    for (const Rank source : group_.peer_order()) {
-      const Names names = segment(source, group_.peer_of(Rank{rank}));
-      arrived.insert(arrived.end(), names.begin(), names.end());
-    }
-    Names& order = orders.emplace_back();
-    for (const std::int32_t row : receive(rank).expert_order()) order.push_back(arrived[row]);
+Names Trace::expert_rows_of(Rank rank) const {
+  Names arrived;
+  for (const Rank source : group_.peer_order()) {
+    const Names names = segment(source, group_.peer_of(rank));
+    arrived.insert(arrived.end(), names.begin(), names.end());
   }
-  return orders;
+  Names order;
+  for (const std::int32_t row : receive(rank.value).expert_order()) order.push_back(arrived[row]);
+  return order;
 }
 
 std::vector<Names> Trace::expert_segments(std::int32_t rank) const {
-  const Names order = expert_order()[static_cast<std::size_t>(rank)];
+  const Names& order = expert_order_[static_cast<std::size_t>(rank)];
   const auto offsets = receive(rank).expert_offsets();
   std::vector<Names> segments;
   for (std::size_t q = 0; q + 1 < offsets.size(); ++q) {
@@ -154,7 +152,6 @@ std::map<std::string, Trace::Positions> Trace::positions() const {
 Names Trace::round_trip(std::int32_t rank) const {
   const HostPlan& own = plan(rank);
   const Origin& origin = problem_.origins[static_cast<std::size_t>(rank)];
-  const std::vector<Names> at_experts = expert_order();
   Names home;
   for (std::size_t route = 0; route < origin.ids.size(); ++route) {
     if (origin.assigned[route] == dropped_route) continue;
@@ -162,7 +159,7 @@ Names Trace::round_trip(std::int32_t rank) const {
     const Rank destination = problem_.placement->rank_of(SlotId{own.slot()[route]});
     const std::int32_t arrived = receive_row(Rank{rank}, group_.peer_of(destination), row);
     const std::int32_t at = receives_[destination.index()].expert_position()[arrived];
-    home.push_back(at_experts[destination.index()][static_cast<std::size_t>(at)]);
+    home.push_back(expert_order_[destination.index()][static_cast<std::size_t>(at)]);
   }
   return home;
 }

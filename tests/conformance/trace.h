@@ -32,7 +32,7 @@ class Trace {
   std::vector<Names> send_order() const;
   std::vector<std::vector<Names>> send_segments() const;
   std::vector<Names> receive_order() const;  // sources in rank order
-  std::vector<Names> expert_order() const;
+  const std::vector<Names>& expert_order() const { return expert_order_; }
   // Rows of one slot of a rank, in local slot order.
   std::vector<Names> expert_segments(std::int32_t rank) const;
 
@@ -53,12 +53,14 @@ class Trace {
   // Row in the receive buffer of the destination that `send_row` of `source` goes to.
   std::int32_t receive_row(Rank source, PeerSlot destination, std::int32_t send_row) const;
   Names segment(Rank source, PeerSlot destination) const;
+  Names expert_rows_of(Rank rank) const;
   std::vector<float> returned_rows(std::int32_t rank) const;
 
   const Problem& problem_;
   ProcessGroup group_;
   std::vector<HostPlan> plans_;
   std::vector<ReceivePlan> receives_;
+  std::vector<Names> expert_order_;
 };
 
 }  // namespace waybill::conformance

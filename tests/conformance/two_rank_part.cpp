@@ -130,7 +130,7 @@ void check_key(Report& report, const Value& root, const Value& stated) {
   report.expect(stated, "distinct", std::set(keyed.begin(), keyed.end()).size(), code);
   report.expect(stated, "rows", keyed.size(), code);
   const std::string verdict = stated.at("verdict").text();
-  report.expect_that(verdict.starts_with(unique ? "accepted" : "rejected"),
+  report.expect_that(unique ? verdict == "accepted" : verdict.starts_with("rejected"),
                      Code::RouteIdentityCollision, stated.at("verdict"),
                      unique ? "accepted" : "rejected");
   if (!unique) {

@@ -5,7 +5,7 @@
 namespace waybill::conformance {
 namespace {
 
-std::string below(const std::string& pointer, std::string_view key) {
+std::string escaped(std::string_view key) {
   std::string step = "/";
   for (const char c : key) {
     if (c == '~') {
@@ -16,7 +16,20 @@ std::string below(const std::string& pointer, std::string_view key) {
       step += c;
     }
   }
-  return pointer + step;
+  return step;
+}
+
+// Puts the way from `at` to `wanted` before `pointer`, last step first; false when it isn't there.
+bool find_way(const Json& at, const Json* wanted, std::string& pointer) {
+  if (&at == wanted) return true;
+  if (!at.is_structured()) return false;
+  std::size_t position = 0;
+  for (auto child = at.begin(); child != at.end(); ++child, ++position) {
+    if (!find_way(*child, wanted, pointer)) continue;
+    pointer = escaped(at.is_object() ? child.key() : std::to_string(position)) + pointer;
+    return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -28,7 +41,13 @@ std::string shown(const Json& json) {
   return text;
 }
 
-Error Value::error(Code code) const { return Error(code).at("file", file_).at("at", pointer_); }
+Error Value::error(Code code) const { return Error(code).at("file", *file_).at("at", pointer()); }
+
+std::string Value::pointer() const {
+  std::string pointer;
+  find_way(*document_, json_, pointer);
+  return pointer;
+}
 
 Error Value::wrong_kind(std::string_view expected) const {
   return error(Code::DocumentMalformed).expected(expected).found(shown(*json_));
@@ -36,9 +55,9 @@ Error Value::wrong_kind(std::string_view expected) const {
 
 std::optional<Value> Value::find(std::string_view key) const {
   if (!json_->is_object()) return std::nullopt;
-  const auto found = json_->find(std::string(key));
+  const auto found = json_->find(key);
   if (found == json_->end()) return std::nullopt;
-  return Value(*found, file_, below(pointer_, key));
+  return Value(*found, *this);
 }
 
 Value Value::at(std::string_view key) const {
@@ -50,9 +69,7 @@ Value Value::at(std::string_view key) const {
 std::vector<Value> Value::elements() const {
   if (!json_->is_array()) throw wrong_kind("an array");
   std::vector<Value> values;
-  for (const Json& element : *json_) {
-    values.emplace_back(element, file_, below(pointer_, std::to_string(values.size())));
-  }
+  for (const Json& element : *json_) values.push_back(Value(element, *this));
   return values;
 }
 
@@ -60,7 +77,7 @@ std::vector<std::pair<std::string, Value>> Value::members() const {
   if (!json_->is_object()) throw wrong_kind("an object");
   std::vector<std::pair<std::string, Value>> values;
   for (auto member = json_->begin(); member != json_->end(); ++member) {
-    values.emplace_back(member.key(), Value(*member, file_, below(pointer_, member.key())));
+    values.emplace_back(member.key(), Value(*member, *this));
   }
   return values;
 }

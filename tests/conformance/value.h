@@ -16,12 +16,13 @@ namespace waybill::conformance {
 
 using Json = nlohmann::json;
 
-// Borrows the document. Accessors throw MissingField or DocumentMalformed, with file and pointer,
-// for a value that isn't there or is of another kind.
+// Borrows the document and its name. Accessors throw MissingField or DocumentMalformed, with file
+// and pointer, for a value that isn't there or is of another kind.
 class Value {
  public:
-  Value(const Json& json, std::string file, std::string pointer = {})
-      : json_(&json), file_(std::move(file)), pointer_(std::move(pointer)) {}
+  // A whole document.
+  Value(const Json& document, const std::string& file)
+      : json_(&document), document_(&document), file_(&file) {}
 
   Value at(std::string_view key) const;
   std::optional<Value> find(std::string_view key) const;  // nothing in what isn't an object
@@ -40,15 +41,18 @@ class Value {
   std::vector<std::string> texts() const;
 
   const Json& json() const { return *json_; }
-  const std::string& file() const { return file_; }
-  const std::string& pointer() const { return pointer_; }  // RFC 6901
+  const std::string& file() const { return *file_; }
+  std::string pointer() const;  // RFC 6901; searches the document
   Error error(Code code) const;
 
  private:
+  Value(const Json& json, const Value& parent)
+      : json_(&json), document_(parent.document_), file_(parent.file_) {}
   Error wrong_kind(std::string_view expected) const;
 
   const Json* json_;
-  std::string file_, pointer_;
+  const Json* document_;
+  const std::string* file_;
 };
 
 // A value on one line, shortened.
