@@ -152,17 +152,20 @@ void check_predicate(Check& check, const Value& root) {
   for (const Value& stated : predicate.at("cases").elements()) {
     check.report.guard(stated, [&] { check_case(check, stated, compatibility); });
   }
-  Json matrix = Json::object();
   const Placement& placement = *check.problem->placement;
+  std::vector<Json> runnable;  // [E] slots that may run a route of the expert
+  for (std::int32_t e = 0; e < placement.experts(); ++e) {
+    Json& slots = runnable.emplace_back(Json::array());
+    for (std::int32_t q = 0; q < placement.slots(); ++q) {
+      if (compatibility.refusal(ExpertId{e}, SlotId{q})) continue;
+      slots.push_back(placement.slot(SlotId{q}).name);
+    }
+  }
+  Json matrix = Json::object();
   for (const Origin& origin : check.problem->origins) {
     for (std::size_t i = 0; i < origin.ids.size(); ++i) {
       if (origin.experts[i] == dropped_route) continue;
-      Json& slots = matrix[origin.ids[i]] = Json::array();
-      for (std::int32_t q = 0; q < placement.slots(); ++q) {
-        if (!compatibility.refusal(ExpertId{origin.experts[i]}, SlotId{q})) {
-          slots.push_back(placement.slot(SlotId{q}).name);
-        }
-      }
+      matrix[origin.ids[i]] = runnable[static_cast<std::size_t>(origin.experts[i])];
     }
   }
   check.report.expect(predicate, "matrix_compatible_slots", matrix,
