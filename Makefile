@@ -12,7 +12,7 @@ help:
 	@echo "make test        build everything, then run the tests"
 	@echo "make build       build the command, build/waybill"
 	@echo "make lint        formatting, static analysis, shell syntax"
-	@echo "make test-extra  property tests with 50 times as many cases (long)"
+	@echo "make test-extra  property tests with 50 times as many cases, fuzz targets 10 million times (hours)"
 	@echo "make clean       remove build/"
 
 run: build
@@ -34,6 +34,7 @@ lint: setup
 test-extra: configure
 	cmake --build build --parallel $(JOBS)
 	RC_PARAMS="max_success=5000" ctest --preset release --parallel $(JOBS) --timeout 3600
+	scripts/fuzz --runs 10000000
 
 configure: setup
 	CUDACXX="$$(scripts/nvcc)" cmake --preset release $(CMAKE_ARGS)

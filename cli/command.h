@@ -17,6 +17,7 @@ void add_plan(CommandLine& line);
 void add_doctor(CommandLine& line);
 void add_explain(CommandLine& line);
 void add_make_checkpoint(CommandLine& line);
+void add_verify(CommandLine& line);
 // The subcommands of later versions, refused by name.
 void add_later(CommandLine& line);
 

@@ -51,6 +51,11 @@ void Subcommand::positional(const std::string& name, std::string& value, const s
   app_->add_option(name, value, text)->type_name("");
 }
 
+void Subcommand::positionals(const std::string& name, std::vector<std::string>& values,
+                             const std::string& text) {
+  app_->add_option(name, values, text)->type_name("");
+}
+
 void Subcommand::word(const std::string& name, std::string& value, const std::string& type,
                       const std::string& text, const std::string& group) {
   CLI::Option* option = app_->add_option(name, value, text)->type_name(type)->group(group);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "command.h"
 
@@ -26,6 +27,9 @@ class Subcommand {
   explicit Subcommand(CLI::App& app) : app_(&app) {}
 
   void positional(const std::string& name, std::string& value, const std::string& text);
+  // All that are left, in their order.
+  void positionals(const std::string& name, std::vector<std::string>& values,
+                   const std::string& text);
   void word(const std::string& name, std::string& value, const std::string& type,
             const std::string& text, const std::string& group = "Options");
   void number(const std::string& name, std::int32_t& value, const std::string& text,

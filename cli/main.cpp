@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
     cli::add_doctor(line);
     cli::add_explain(line);
     cli::add_make_checkpoint(line);
+    cli::add_verify(line);
     cli::add_later(line);
     return static_cast<int>(cli::finish_output(line.execute(argc, argv)));
   } catch (const Error& error) {

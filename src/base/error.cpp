@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 namespace waybill {
@@ -78,6 +79,9 @@ void Error::rebuild() {
   }
   if (!found_.empty()) what_ += fmt::format("{}found {}", separator, found_);
   if (!note_.empty()) what_ += fmt::format(" ({})", note_);
+  // Names come from files: what they hold must not steer a terminal.
+  std::replace_if(
+      what_.begin(), what_.end(), [](unsigned char c) { return c < ' ' || c == 0x7F; }, '?');
 }
 
 }  // namespace waybill

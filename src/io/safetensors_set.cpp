@@ -62,11 +62,16 @@ SafetensorsSet SafetensorsSet::open(const std::string& directory) {
   const std::filesystem::path single = folder / "model.safetensors";
   std::error_code ignored;  // what can't be looked at is reported by open()
   if (std::filesystem::exists(index, ignored) && !std::filesystem::exists(single, ignored)) {
-    return {directory, open_shards(folder, index.string())};
+    return open_index(index.string());
   }
   std::vector<SafetensorsFile> files;
   files.push_back(SafetensorsFile::open(single.string()));
   return {directory, std::move(files)};
+}
+
+SafetensorsSet SafetensorsSet::open_index(const std::string& index) {
+  const std::filesystem::path directory = std::filesystem::path(index).parent_path();
+  return {directory.string(), open_shards(directory, index)};
 }
 
 SafetensorsSet::SafetensorsSet(std::string directory, std::vector<SafetensorsFile> files)

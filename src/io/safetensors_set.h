@@ -18,6 +18,8 @@ class SafetensorsSet {
   // name the same tensors in the same places; InvalidValue when a shard's name is a path;
   // FileUnreadable for a missing shard; and the errors of the documents themselves.
   static SafetensorsSet open(const std::string& directory);
+  // The shards beside an index, whatever its name.
+  static SafetensorsSet open_index(const std::string& index);
 
   struct Member {
     const SafetensorsTensor* tensor = nullptr;

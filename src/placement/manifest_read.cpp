@@ -111,67 +111,86 @@ JsonValue required(const JsonValue& slot, const std::optional<JsonValue>& value,
   throw slot.error(Code::MissingField).expected(names).found("neither");
 }
 
-Slot read_slot(const JsonValue& value, const ManifestContext& context) {
-  Slot slot;
-  slot.name = label_of(find_either(value, "physical_slot_id", "id"));
-  slot.expert =
-      ExpertId{id_in(required(value, expert_of(value), "logical_expert_id (or logical_expert)"),
-                     context.experts, Code::LogicalExpertMismatch)};
-  slot.replica = label_of(find_either(value, "replica_id", "replica"));
-  slot.rank = Rank{id_in(required(value, rank_of(value), "destination_rank (or rank)"),
-                         context.ranks, Code::DestinationRankMismatch)};
-  slot.domain = label_of(find_either(value, "topology_domain_id", "domain"));
-  slot.parameter_digest = label_of(value.find("parameter_digest"));
+// Slots in the order of the file. One that has faults is kept with what could be read of it.
+struct SlotTable {
+  std::vector<Slot> slots;
+  bool ids_in_range = true;
+};
 
+constexpr std::int32_t unreadable = -1;
+
+void read_slot(const JsonValue& value, const ManifestContext& context, SlotTable& table,
+               Faults& faults) {
+  Slot slot;
+  slot.expert = ExpertId{unreadable};
+  slot.rank = Rank{unreadable};
+  const auto read = [&](auto part) { faults.attempt(part); };
+  read([&] { slot.name = label_of(find_either(value, "physical_slot_id", "id")); });
+  read([&] {
+    const auto id = required(value, expert_of(value), "logical_expert_id (or logical_expert)");
+    slot.expert = ExpertId{id_in(id, context.experts, Code::LogicalExpertMismatch)};
+  });
+  read([&] { slot.replica = label_of(find_either(value, "replica_id", "replica")); });
+  read([&] {
+    const auto id = required(value, rank_of(value), "destination_rank (or rank)");
+    slot.rank = Rank{id_in(id, context.ranks, Code::DestinationRankMismatch)};
+  });
+  read([&] { slot.domain = label_of(find_either(value, "topology_domain_id", "domain")); });
+  read([&] { slot.parameter_digest = label_of(value.find("parameter_digest")); });
   slot.checkpoint = context.checkpoint;
-  if (const auto stated = find_either(value, "checkpoint_version", "checkpoint")) {
-    slot.checkpoint = CheckpointVersion(label_of(stated));
-    if (slot.checkpoint != context.checkpoint && !context.checkpoint.value.empty()) {
-      throw stated->error(Code::CheckpointMismatch)
-          .expected(context.checkpoint)
-          .found(slot.checkpoint);
+  read([&] {
+    const auto stated = find_either(value, "checkpoint_version", "checkpoint");
+    if (!stated) return;
+    const CheckpointVersion checkpoint(label_of(stated));
+    if (checkpoint != context.checkpoint && !context.checkpoint.value.empty()) {
+      throw stated->error(Code::CheckpointMismatch).expected(context.checkpoint).found(checkpoint);
+    }
+    slot.checkpoint = checkpoint;
+  });
+  if (slot.expert.value == unreadable || slot.rank.value == unreadable) table.ids_in_range = false;
+  table.slots.push_back(std::move(slot));
+}
+
+SlotTable read_slots(const JsonValue& list, const ManifestContext& context, Faults& faults) {
+  SlotTable table;
+  table.slots.reserve(list.size());
+  for (const JsonValue value : list.elements()) {
+    if (value.is(JsonKind::object)) {
+      read_slot(value, context, table, faults);
+    } else {
+      table.ids_in_range = false;
+      faults.attempt([&] { value.members(); });
     }
   }
-  return slot;
+  return table;
 }
 
-std::vector<Slot> read_slots(const JsonValue& list, const ManifestContext& context,
-                             Faults& faults) {
-  std::vector<Slot> slots;
-  slots.reserve(list.size());
-  for (const JsonValue value : list.elements()) {
-    faults.attempt([&] { slots.push_back(read_slot(value, context)); });
-  }
-  return slots;
-}
-
-std::vector<Slot> read_experts_by_rank(const JsonValue& lists, const ManifestContext& context,
-                                       Faults& faults) {
+SlotTable read_experts_by_rank(const JsonValue& lists, const ManifestContext& context,
+                               Faults& faults) {
   if (std::cmp_not_equal(lists.size(), context.ranks)) {
     throw lists.error(Code::RankCountMismatch)
         .expected(fmt::format("a list for each of {} ranks", context.ranks))
         .found(lists.size());
   }
-  std::vector<Slot> slots;
+  SlotTable table;
   std::int32_t rank = 0;
   for (const JsonValue list : lists.elements()) {
-    faults.attempt([&] {
+    const bool readable = faults.attempt([&] {
       for (const JsonValue value : list.elements()) {
-        faults.attempt([&] {
-          const ExpertId expert{id_in(value, context.experts, Code::LogicalExpertMismatch)};
-          slots.push_back({.name = {},
-                           .expert = expert,
-                           .replica = {},
-                           .rank = Rank{rank},
-                           .domain = {},
-                           .checkpoint = context.checkpoint,
-                           .parameter_digest = {}});
+        Slot& slot = table.slots.emplace_back();
+        slot.expert = ExpertId{unreadable};
+        slot.rank = Rank{rank};
+        slot.checkpoint = context.checkpoint;
+        const bool in_range = faults.attempt([&] {
+          slot.expert = ExpertId{id_in(value, context.experts, Code::LogicalExpertMismatch)};
         });
+        table.ids_in_range = table.ids_in_range && in_range;
       }
     });
+    table.ids_in_range = table.ids_in_range && readable;
     ++rank;
   }
-  return slots;
+  return table;
 }
 
 // Faults of a slot table have no place in the file but the table's.
@@ -187,20 +206,20 @@ void report_at(const JsonValue& table, const Error& fault, Faults& faults) {
 std::shared_ptr<const Placement> read_placement(const JsonValue& object,
                                                 const ManifestContext& context, Faults& faults) {
   const std::optional<JsonValue> by_rank = object.find("experts_by_rank");
-  const JsonValue table = by_rank ? *by_rank : object.at("slots");
+  const JsonValue list = by_rank ? *by_rank : object.at("slots");
   const std::size_t before = faults.size();
-  std::vector<Slot> slots =
-      by_rank ? read_experts_by_rank(table, context, faults) : read_slots(table, context, faults);
-  // Without the slots that can't be read, others would seem to be missing.
-  if (faults.size() > before) return nullptr;
-  name_unnamed(slots);
+  SlotTable table =
+      by_rank ? read_experts_by_rank(list, context, faults) : read_slots(list, context, faults);
+  name_unnamed(table.slots);
   const Faults found = Faults::collect([&](Faults& each) {
-    check_slots(context.version, context.experts, context.ranks, slots, context.topology, each);
+    if (!check_counts(context.experts, context.ranks, table.slots.size(), each)) return;
+    check_slots(context.version, context.experts, context.ranks, table.slots, table.ids_in_range,
+                context.topology, each);
   });
-  for (const Error& fault : found.all()) report_at(table, fault, faults);
-  if (!found.empty()) return nullptr;
+  for (const Error& fault : found.all()) report_at(list, fault, faults);
+  if (faults.size() > before) return nullptr;
   return std::make_shared<const Placement>(context.version, context.experts, context.ranks,
-                                           std::move(slots), context.topology);
+                                           std::move(table.slots), context.topology);
 }
 
 void read_layers(const JsonValue& list, const ManifestContext& context,
@@ -239,11 +258,10 @@ std::int32_t count_in(const JsonValue& root, std::string_view field,
   faults.attempt([&] {
     const std::optional<JsonValue> stated = root.find(field);
     if (!stated) return;
-    if (!wanted) {
-      count = static_cast<std::int32_t>(stated->as_integer(1, id_limit));
-    } else if (stated->as_integer() != *wanted) {
-      throw stated->error(code).expected(*wanted).found(stated->as_integer());
-    }
+    const std::int64_t value = wanted ? stated->as_integer() : stated->as_integer(1, id_limit);
+    // With a wrong count, the slots are still checked against what the manifest means.
+    if (value >= 1 && value <= id_limit) count = static_cast<std::int32_t>(value);
+    if (wanted && value != *wanted) throw stated->error(code).expected(*wanted).found(value);
   });
   return count;
 }

@@ -12,7 +12,9 @@ Placement::Placement(PlacementVersion version, std::int32_t experts, std::int32_
                      std::vector<Slot> slots, const Topology* topology)
     : version_(std::move(version)), experts_(experts), slots_(std::move(slots)) {
   Faults first;
-  check_slots(version_, experts, ranks, slots_, topology, first);
+  check_counts(experts, ranks, slots_.size(), first);
+  check_slot_ids(slots_, experts, ranks, first);
+  check_slots(version_, experts, ranks, slots_, true, topology, first);
 
   replicas_.resize(static_cast<std::size_t>(experts));
   local_.resize(static_cast<std::size_t>(ranks));

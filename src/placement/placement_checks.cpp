@@ -32,26 +32,6 @@ void check_slot_names(const std::vector<Slot>& slots, Faults& faults) {
   }
 }
 
-bool check_slot_ids(const std::vector<Slot>& slots, std::int32_t experts, std::int32_t ranks,
-                    Faults& faults) {
-  bool in_range = true;
-  for (const Slot& slot : slots) {
-    if (slot.expert.value < 0 || slot.expert.value >= experts) {
-      in_range = false;
-      faults.report(slot_error(Code::LogicalExpertMismatch, slot)
-                        .expected(fmt::format("an expert in [0, {})", experts))
-                        .found(slot.expert));
-    }
-    if (slot.rank.value < 0 || slot.rank.value >= ranks) {
-      in_range = false;
-      faults.report(slot_error(Code::DestinationRankMismatch, slot)
-                        .expected(fmt::format("a rank in [0, {})", ranks))
-                        .found(slot.rank));
-    }
-  }
-  return in_range;
-}
-
 // Those of `count` ids that none of the slots has. Ids beyond the number of slots tell nothing new:
 // one below is absent too. So the table of ids is never larger than the file.
 template <class IdOf>
@@ -94,7 +74,7 @@ void check_replicas_agree(const std::vector<Slot>& slots, std::int32_t experts, 
   };
   std::vector<State> states(std::min(static_cast<std::size_t>(experts), slots.size()));
   for (const Slot& slot : slots) {
-    if (slot.expert.index() >= states.size()) continue;
+    if (slot.expert.index() >= states.size()) continue;  // negative ones too
     State& state = states[slot.expert.index()];
     if (state.first == nullptr) state.first = &slot;
     if (slot.checkpoint != state.first->checkpoint) {
@@ -123,6 +103,7 @@ void check_domains(const std::vector<Slot>& slots, std::int32_t ranks, const Top
     return;
   }
   for (const Slot& slot : slots) {
+    if (slot.rank.index() >= static_cast<std::size_t>(ranks)) continue;
     const std::string& owner = topology.node_name(topology.node_of(slot.rank));
     if (!slot.domain.empty() && slot.domain != owner) {
       faults.report(slot_error(Code::DomainRankMismatch, slot).expected(owner).found(slot.domain));
@@ -153,12 +134,31 @@ bool check_counts(std::int32_t experts, std::int32_t ranks, std::size_t slots, F
   return true;
 }
 
+bool check_slot_ids(const std::vector<Slot>& slots, std::int32_t experts, std::int32_t ranks,
+                    Faults& faults) {
+  bool in_range = true;
+  for (const Slot& slot : slots) {
+    if (slot.expert.value < 0 || slot.expert.value >= experts) {
+      in_range = false;
+      faults.report(slot_error(Code::LogicalExpertMismatch, slot)
+                        .expected(fmt::format("an expert in [0, {})", experts))
+                        .found(slot.expert));
+    }
+    if (slot.rank.value < 0 || slot.rank.value >= ranks) {
+      in_range = false;
+      faults.report(slot_error(Code::DestinationRankMismatch, slot)
+                        .expected(fmt::format("a rank in [0, {})", ranks))
+                        .found(slot.rank));
+    }
+  }
+  return in_range;
+}
+
 void check_slots(const PlacementVersion& version, std::int32_t experts, std::int32_t ranks,
-                 const std::vector<Slot>& slots, const Topology* topology, Faults& faults) {
-  if (!check_counts(experts, ranks, slots.size(), faults)) return;
+                 const std::vector<Slot>& slots, bool ids_in_range, const Topology* topology,
+                 Faults& faults) {
   check_slot_names(slots, faults);
-  if (!check_slot_ids(slots, experts, ranks, faults)) return;
-  check_cover(version, experts, ranks, slots, faults);
+  if (ids_in_range) check_cover(version, experts, ranks, slots, faults);
   check_replicas_agree(slots, experts, faults);
   if (topology != nullptr) check_domains(slots, ranks, *topology, faults);
 }

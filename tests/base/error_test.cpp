@@ -28,6 +28,12 @@ TEST(Error, FieldOrderDoesNotChangeTheMessage) {
   EXPECT_STREQ(a.what(), b.what());
 }
 
+TEST(Error, NamesFromFilesDoNotSteerATerminal) {
+  const Error error = Error(Code::InvalidValue).at("field", "\x1b[2J").found("two\nlines");
+  EXPECT_STREQ(error.what(), "InvalidValue: field ?[2J: found two?lines");
+  EXPECT_EQ(error.coordinate("field"), "\x1b[2J");
+}
+
 TEST(Error, EveryCodeHasAUniqueNameACategoryAndAContract) {
   std::set<std::string_view> names;
   for (Code code : all_codes()) {
