@@ -46,8 +46,9 @@ void check_ranks(Check& check, const Value& root) {
     report.expect(rank, "node", node_of_domain.emplace(domain, name).first->second,
                   {Code::DomainNotPartition});
     if (const auto node = nodes.find(name); node != nodes.end()) {
-      const Json& members = node->second.at("members").json();
-      const auto place = std::find(members.begin(), members.end(), number) - members.begin();
+      const std::vector<std::int32_t> members = node->second.at("members").ids();
+      const auto place =
+          std::find(members.begin(), members.end(), rank.at("rank").id()) - members.begin();
       report.expect(rank, "gpu_local_rank", place, {Code::DomainNotPartition});
       report.expect(rank, "relay", node->second.at("relay_rank").json() == number,
                     {Code::RelayNotMember});
