@@ -11,14 +11,14 @@
 namespace waybill::testing {
 namespace {
 
-struct Exchange {
+struct CountedExchange {
   Topology topology;
   std::vector<Rank> relays;
   CountMatrix counts;
 };
 
 // Each node has a rank; the others lie anywhere.
-Exchange draw_exchange() {
+CountedExchange draw_exchange() {
   const std::int32_t nodes = property::draw(1, 5), ranks = nodes + property::draw(0, 6);
   std::vector<NodeId> node_of;
   std::vector<Rank> relays;
@@ -36,7 +36,7 @@ Exchange draw_exchange() {
 }
 
 PROPERTY(ExchangeLedger, RelaysKeepTheRowsBetweenNodesAndAddMovesInsideThem) {
-  const Exchange x = draw_exchange();
+  const CountedExchange x = draw_exchange();
   std::int64_t local = 0, intra = 0, inter = 0, staged = 0;
   std::set<std::pair<NodeId, NodeId>> node_pairs;
   for (std::int32_t from = 0; from < x.counts.ranks(); ++from) {
