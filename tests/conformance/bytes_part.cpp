@@ -140,7 +140,7 @@ void check_metadata(Report& report, const Value& root, const Figures& f) {
   report.expect(metadata, "route_handle_bytes", f.bytes.route_handle.value, code);
 }
 
-void check_tables(Report& report, const Value& root, const Figures& f) {
+void check_table_bytes(Report& report, const Value& root, const Figures& f) {
   const Value tables = root.at("tables");
   const auto expect = [&](const std::string& table, std::int64_t entries, LogicalBytes bytes) {
     report.expect(tables, table + "_entries", entries, {Code::TableBytesMismatch});
@@ -268,7 +268,7 @@ void check_buffers(Check& check, const Value& root, const Figures& f) {
 }
 
 // Only ledgers that follow from shapes can be computed; the others need counters and clocks.
-void check_ledgers(Check& check, const Value& root) {
+void check_ledger_kinds(Check& check, const Value& root) {
   for (const Value& ledger : root.at("ledgers").elements()) {
     const std::string name = ledger.at("name").text();
     const bool measured = name.starts_with("measured") || name.starts_with("elapsed");
@@ -308,7 +308,7 @@ Json ratio(std::int64_t numerator, std::int64_t denominator) {
   return fmt::format("{}/{}", numerator / divisor, denominator / divisor);
 }
 
-void check_padded(Report& report, const Value& root, const Figures& f) {
+void check_padded_bytes(Report& report, const Value& root, const Figures& f) {
   const Value padded = root.at("padded");
   const auto code = {Code::PaddedCapacityMismatch};
   const ByteLedger& b = f.bytes;
@@ -367,12 +367,12 @@ void check_large(Check& check, const Value& root) {
 
 void check_bytes(Check& check, const Value& root) {
   Report& report = check.report;
-  for (const auto part : {check_representation, check_ledgers, check_events, check_release_rules,
-                          check_alias, check_large}) {
+  for (const auto part : {check_representation, check_ledger_kinds, check_events,
+                          check_release_rules, check_alias, check_large}) {
     report.guard(root, [&] { part(check, root); });
   }
   const Figures f = figures_of(check, root);
-  for (const auto part : {check_staging, check_metadata, check_tables, check_padded}) {
+  for (const auto part : {check_staging, check_metadata, check_table_bytes, check_padded_bytes}) {
     report.guard(root, [&] { part(report, root, f); });
   }
   for (const auto part : {check_remote, check_buffers}) {

@@ -7,7 +7,7 @@
 namespace waybill::conformance {
 namespace {
 
-Json names_of(const Value& list, std::string_view field) {
+Json fields_of(const Value& list, std::string_view field) {
   Json names = Json::array();
   for (const Value& entry : list.elements()) names.push_back(entry.at(field).json());
   return names;
@@ -27,9 +27,9 @@ void check_namespace(Check& check, const Value& space, const Value& routes,
     }
     expect(experts, {Code::NamespaceConfusion});
   } else if (name == "physical_slot_id") {
-    expect(names_of(placement.at("slots"), "id"), {Code::NamespaceConfusion});
+    expect(fields_of(placement.at("slots"), "id"), {Code::NamespaceConfusion});
   } else if (name == "replica_id") {
-    expect(names_of(placement.at("slots"), "replica"), {Code::ReplicaIdMismatch});
+    expect(fields_of(placement.at("slots"), "replica"), {Code::ReplicaIdMismatch});
   } else if (name == "destination_rank") {
     expect(routes.at("process_group").at("member_ranks").json(), {Code::NamespaceConfusion});
   } else if (name == "process_group_id") {

@@ -72,7 +72,7 @@ void check_slots(Check& check, const Value& root) {
   }
 }
 
-void check_tables(Check& check, const Value& root, const Placement& placement) {
+void check_slot_tables(Check& check, const Value& root, const Placement& placement) {
   const auto by_expert = slots_by_expert(placement);
   const auto by_rank = slots_by_rank(placement);
   check.report.expect(root, "rho", by_expert, {Code::SlotOutsideReplicaSet});
@@ -94,7 +94,7 @@ void check_logical_counts(Check& check, const Value& root) {
                       {Code::LogicalCountMismatch});
 }
 
-void check_counts(Check& check, const Value& root) {
+void check_placed_counts(Check& check, const Value& root) {
   const Value expected = root.at("expected");
   const Placement& placement = *check.problem->placement;
   Json slots = Json::object(), ranks = Json::object();
@@ -202,8 +202,8 @@ void check_placement(Check& check, const Value& root) {
     check.report.unchecked(root.file() + ": counts, which need routes that agree");
     return;
   }
-  check.report.guard(root, [&] { check_tables(check, root, *check.problem->placement); });
-  check.report.guard(root, [&] { check_counts(check, root); });
+  check.report.guard(root, [&] { check_slot_tables(check, root, *check.problem->placement); });
+  check.report.guard(root, [&] { check_placed_counts(check, root); });
   check.report.guard(root, [&] { check_predicate(check, root); });
 }
 

@@ -60,7 +60,7 @@ Shape read_shape(const Value& root) {
   return shape;
 }
 
-void check_shape(Check& check, const Value& root) {
+void check_route_shape(Check& check, const Value& root) {
   const Value stated = root.at("shape");
   const Shape shape = read_shape(root);
   Report& report = check.report;
@@ -89,7 +89,7 @@ void check_shape(Check& check, const Value& root) {
   }
 }
 
-void check_labels(Check& check, const Value& root) {
+void check_route_labels(Check& check, const Value& root) {
   if (const auto placement = check.set.find("placement")) {
     check.report.expect(root, "placement", placement->at("placement_version").json(),
                         {Code::GenerationMismatch});
@@ -168,7 +168,7 @@ void check_admission(Check& check, const Value& route, const Manifest& manifest,
   report.expect(route, "domain", slot->domain, {Code::DomainRankMismatch});
 }
 
-void check_rows(Check& check, const Value& root) {
+void check_route_rows(Check& check, const Value& root) {
   const Value list = root.at("routes");
   std::vector<RouteIdentity> identities;
   std::set<std::string> ids;
@@ -283,7 +283,8 @@ void check_partial_sums(Check& check, const Value& root) {
 }  // namespace
 
 void check_routes(Check& check, const Value& root) {
-  for (const auto part : {check_shape, check_labels, check_group, check_hidden, check_rows}) {
+  for (const auto part :
+       {check_route_shape, check_route_labels, check_group, check_hidden, check_route_rows}) {
     check.report.guard(root, [&] { part(check, root); });
   }
   if (check.trace == nullptr) {

@@ -73,7 +73,7 @@ void check_full_group(Check& check, const Value& root) {
   }
 }
 
-void check_labels(Check& check, const Value& root) {
+void check_topology_labels(Check& check, const Value& root) {
   const Value binding = root.at("handle_binding");
   check.report.expect(binding, "collective_epoch", root.at("collective_epoch").json(),
                       {Code::CollectiveEpochMismatch});
@@ -220,7 +220,7 @@ void check_path(Check& check, const Value& stated, const PathLedger& path) {
   check.report.expect(stated, "pairs", pairs_of(path.pairs), code);
 }
 
-void check_ledgers(Check& check, const Value& root, const TopologyManifest& manifest) {
+void check_exchange_ledgers(Check& check, const Value& root, const TopologyManifest& manifest) {
   const Topology topology = manifest.topology();
   const CountMatrix counts(check.trace->plans_in_peer_order(), check.trace->group());
   const std::int64_t row_bytes = root.at("bytes_per_row").integer();
@@ -252,7 +252,8 @@ void check_ledgers(Check& check, const Value& root, const TopologyManifest& mani
 }  // namespace
 
 void check_topology(Check& check, const Value& root) {
-  for (const auto part : {check_labels, check_frozen_counts, check_ranks, check_full_group}) {
+  for (const auto part :
+       {check_topology_labels, check_frozen_counts, check_ranks, check_full_group}) {
     check.report.guard(root, [&] { part(check, root); });
   }
   const TopologyManifest manifest = read_record(check, root);
@@ -272,7 +273,7 @@ void check_topology(Check& check, const Value& root) {
   check.report.guard(root, [&] {
     check_splits(check, root, ProcessGroup(full->id, full->epoch, full->peer_order));
   });
-  check.report.guard(root, [&] { check_ledgers(check, root, manifest); });
+  check.report.guard(root, [&] { check_exchange_ledgers(check, root, manifest); });
 }
 
 }  // namespace waybill::conformance

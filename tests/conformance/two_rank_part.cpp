@@ -55,7 +55,7 @@ Problem read_two_ranks(const Value& root) {
   return problem;
 }
 
-void check_shape(Report& report, const Value& root, const Problem& problem) {
+void check_two_rank_shape(Report& report, const Value& root, const Problem& problem) {
   const Value shape = root.at("shape");
   Json routes = root.at("routes").elements().size();
   report.expect(shape, "P", problem.ranks(), {Code::GroupShapeMismatch});
@@ -71,7 +71,7 @@ void check_shape(Report& report, const Value& root, const Problem& problem) {
   if (each.json().is_array()) report.expect(each, per_rank, {Code::RouteCountMismatch});
 }
 
-void check_rows(Report& report, const Value& root) {
+void check_two_rank_rows(Report& report, const Value& root) {
   std::int64_t position = 0;
   std::vector<RouteIdentity> identities;
   for (const Value& route : root.at("routes").elements()) {
@@ -87,7 +87,7 @@ void check_rows(Report& report, const Value& root) {
   }
 }
 
-void check_layout(Report& report, const Value& root, const Trace& trace) {
+void check_two_rank_layout(Report& report, const Value& root, const Trace& trace) {
   Json kept = Json::array(), sent = Json::array();
   for (std::int32_t rank = 0; rank < trace.group().size(); ++rank) {
     const std::int32_t local = trace.plan(rank).send_count(trace.group().peer_of(Rank{rank}));
@@ -181,10 +181,10 @@ void check_two_ranks(Check& check, const Value& root) {
   for (const Value& key : root.at("key_collisions").elements()) {
     report.guard(key, [&] { check_key(report, root, key); });
   }
-  report.guard(root, [&] { check_rows(report, root); });
+  report.guard(root, [&] { check_two_rank_rows(report, root); });
   const Problem problem = read_two_ranks(root);
-  check_shape(report, root, problem);
-  check_layout(report, root, Trace(problem, ProcessGroup::identity(problem.ranks())));
+  check_two_rank_shape(report, root, problem);
+  check_two_rank_layout(report, root, Trace(problem, ProcessGroup::identity(problem.ranks())));
   report.guard(root, [&] { check_demo(report, root, problem); });
   report.expect(root, "return_identity",
                 {"origin_rank", "origin_token", "route_slot", "gate_weight"},
