@@ -53,6 +53,7 @@ class HostPlanBuilder {
   std::size_t bins() const { return static_cast<std::size_t>(experts_) + 2; }
   std::int32_t* by_slot();     // [Q] shared by the chunks
   std::int32_t* turn_after();  // [candidates] the candidate whose turn comes next
+  std::int32_t* by_bin() { return turn_after(); }  // the same entries, of a rule without turns
   // A column of chunk `index`, given that of the first chunk.
   std::int32_t* in_chunk(std::int32_t* column, std::int32_t index) const {
     return column + index * chunk_entries_;

@@ -1,5 +1,6 @@
 // Chooses each route's slot, by one of the selection rules or as assigned, and places its row.
 #include <algorithm>
+#include <array>
 
 #include "plan/host_plan_builder.h"
 
@@ -45,7 +46,7 @@ void HostPlanBuilder::place_assigned() {
 }
 
 // Rows are scattered a block behind the counters: a store whose address depends on a counter holds
-// up the loads of the counters after it.
+// up the loads of the counters after it. Meanwhile their cache lines are fetched.
 template <class SlotOf>
 void HostPlanBuilder::place_rows(const SlotOf& slot_of) {
   std::int32_t* row_of = plan_.send_position_.data();
@@ -55,7 +56,12 @@ void HostPlanBuilder::place_rows(const SlotOf& slot_of) {
       end = first + std::min(c.end_route - first, kBlock);
       for (std::int32_t route = first; route < end; ++route) {
         const std::int32_t slot = slot_of(c, route);
-        row_of[route] = slot < 0 ? dropped_route : c.next[slot]++;
+        if (slot < 0) {
+          row_of[route] = dropped_route;
+        } else {
+          row_of[route] = c.next[slot]++;
+          __builtin_prefetch(order + row_of[route], 1);
+        }
       }
       for (std::int32_t route = first; route < end; ++route) {
         if (row_of[route] >= 0) order[row_of[route]] = route;
@@ -122,29 +128,45 @@ void HostPlanBuilder::place_by_quota(const SelectionTable& table) {
   });
 }
 
+// Whether an expert has one candidate can't be foreseen, so the routes that must be hashed are put
+// on a list first, without a branch.
 void HostPlanBuilder::build_by_hash(const SelectionTable& table) {
-  take_scratch(0);
-  for_each_chunk([this, &table](const Chunk& c) {
+  constexpr std::int32_t several = dropped_route - 1;
+  take_scratch(bins());
+  std::int32_t* only_slot = by_bin();
+  std::fill_n(only_slot, bins(), dropped_route);
+  for (std::int32_t e = 0; e < experts_; ++e) {
+    const std::int32_t first = table.offsets[e], candidates = table.offsets[e + 1] - first;
+    if (candidates == 1) only_slot[e + 1] = table.candidates[first].value;
+    if (candidates > 1) only_slot[e + 1] = several;
+  }
+  for_each_chunk([this, &table, only_slot](const Chunk& c) {
     const auto last = static_cast<std::uint32_t>(bins() - 1);
-    std::int32_t route = c.first_route;
-    for (std::int32_t token = c.first_token; token < c.end_token; ++token) {
-      for (std::int32_t k = 0; k < routes_.topk; ++k, ++route) {
-        const std::int32_t expert = routes_.experts[route];
-        const std::uint32_t bin = bin_of(expert, last);
+    std::array<std::int32_t, kBlock> hashed;
+    for (std::int32_t first = c.first_route, end = first; first < c.end_route; first = end) {
+      end = first + std::min(c.end_route - first, kBlock);
+      std::size_t listed = 0;
+      for (std::int32_t route = first; route < end; ++route) {
+        const std::uint32_t bin = bin_of(routes_.experts[route], last);
         ++c.bins[bin];
-        std::int32_t slot = dropped_route;
-        if (bin != 0 && bin != last) {
-          const std::int32_t first = table.offsets[expert];
-          const std::int32_t candidates = table.offsets[expert + 1] - first;
-          if (candidates > 0) {
-            const std::uint64_t hash =
-                candidates == 1 ? 0 : route_hash(source_, TokenRow{token}, RouteSlot{k});
-            slot = table.candidates[first + hash % candidates].value;
-            ++c.next[slot];
-          }
-        }
-        plan_.slot_[route] = slot;
+        plan_.slot_[route] = only_slot[bin];
+        hashed[listed] = route;
+        listed += only_slot[bin] == several;
       }
+      for (const std::int32_t route : std::span(hashed).first(listed)) {
+        const std::int32_t expert = routes_.experts[route];
+        const auto begin = static_cast<std::uint32_t>(table.offsets[expert]);
+        const std::uint32_t candidates =
+            static_cast<std::uint32_t>(table.offsets[expert + 1]) - begin;
+        const std::uint64_t hash =
+            route_hash(source_, routes_.token(RouteId{route}), routes_.slot(RouteId{route}));
+        const std::int32_t slot = table.candidates[begin + hash % candidates].value;
+        plan_.slot_[route] = slot;
+        ++c.next[slot];
+      }
+    }
+    for (std::int32_t e = 0; e < experts_; ++e) {
+      if (only_slot[e + 1] >= 0) c.next[only_slot[e + 1]] += c.bins[e + 1];
     }
   });
   if (refused() > 0) throw_first_bad_id();
