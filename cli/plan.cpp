@@ -131,6 +131,30 @@ void require(std::string_view option, std::int64_t value, std::int64_t high) {
       .found(value);
 }
 
+void require_at_most(std::string_view product, std::int64_t value, std::int64_t high) {
+  if (value <= high) return;
+  throw Error(Code::UsageError)
+      .at("command", "waybill plan")
+      .at("size", product)
+      .expected(fmt::format("at most {}", high))
+      .found(value);
+}
+
+// What a plan holds grows with these products; each is a few gigabytes at its limit.
+constexpr std::int64_t most_routes = 1 << 27;
+
+void require_routes(std::int64_t tokens, std::int64_t topk) {
+  require_at_most("tokens x topk", tokens * topk, most_routes);
+}
+
+void require_slot_counts(const Layout& layout, std::span<const LayerId> layers) {
+  std::int64_t slots = 0;
+  for (const LayerId layer : layers) {
+    slots = std::max<std::int64_t>(slots, layout.generation.layer(layer).slots());
+  }
+  require_at_most("ranks x slots", layout.topology.ranks() * slots, 1 << 26);
+}
+
 PlanResult plan_synthetic(const PlanCommand& command) {
   if (command.routes != "uniform" && command.routes != "zipf") {
     throw Error(Code::UsageError)
@@ -148,6 +172,7 @@ PlanResult plan_synthetic(const PlanCommand& command) {
         .expected(fmt::format("at most {} (--experts)", command.experts))
         .found(command.topk);
   }
+  require_routes(command.step.tokens, command.topk);
   const std::vector<LayerId> layers{LayerId{0}};
   PlanResult result{
       .source = fmt::format("{} random, seed {}", command.routes, command.step.seed),
@@ -156,6 +181,7 @@ PlanResult plan_synthetic(const PlanCommand& command) {
       .hidden = command.hidden,
       .layout = resolve_layout(command.step, static_cast<std::int32_t>(command.experts), layers),
       .layers = {}};
+  require_slot_counts(result.layout, layers);
   const SyntheticRoutes synthetic{command.routes, result.experts, result.topk, command.step.seed};
   const Planner planner(command, result.experts, result.hidden, result.layout);
   result.layers.push_back(planner.plan(LayerId{0}, make_routes(synthetic, command.step.tokens)));
@@ -166,6 +192,7 @@ PlanResult plan_checkpoint(const PlanCommand& command) {
   const Checkpoint checkpoint = Checkpoint::open(command.step.checkpoint);
   const ModelConfig& model = checkpoint.config();
   check_dedup(model, command.step.dedup);
+  require_routes(command.step.tokens, model.topk);
   PlanResult result{
       .source = fmt::format("{} router on random rows, seed {}", model.family, command.step.seed),
       .experts = model.experts,
@@ -174,6 +201,7 @@ PlanResult plan_checkpoint(const PlanCommand& command) {
       .layout = resolve_layout(command.step, model.experts, model.moe_layers),
       .layers = {}};
   const std::vector<LayerId> layers = resolve_layers(command.step, model.moe_layers);
+  require_slot_counts(result.layout, layers);
   const Planner planner(command, result.experts, result.hidden, result.layout);
   Progress progress("layer", std::ssize(layers));
   for (LayerId layer : layers) {
@@ -181,7 +209,14 @@ PlanResult plan_checkpoint(const PlanCommand& command) {
     const auto hidden = seeded_rows(command.step.seed, layer, command.step.tokens, model.hidden);
     const TensorView rows =
         TensorView::contiguous(hidden.data(), DType::f32, {command.step.tokens, model.hidden});
-    result.layers.push_back(planner.plan(layer, route(checkpoint.router(layer), rows)));
+    try {
+      result.layers.push_back(planner.plan(layer, route(checkpoint.router(layer), rows)));
+    } catch (Error& error) {
+      if (error.code() == Code::GateNotFinite) {  // the rows are finite, so it is the router's
+        error.at("layer", layer).at("file", checkpoint.directory());
+      }
+      throw;
+    }
   }
   return result;
 }

@@ -12,12 +12,12 @@
 namespace waybill::cli {
 namespace {
 
-struct Options {
+struct VerifyOptions {
   std::vector<std::string> files;
   bool json = false;
 };
 
-Exit verify(const Options& options) {
+Exit verify(const VerifyOptions& options) {
   if (options.files.empty()) {
     throw Error(Code::UsageError)
         .at("command", "waybill verify")
@@ -35,7 +35,7 @@ Exit verify(const Options& options) {
 }  // namespace
 
 void add_verify(CommandLine& line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<VerifyOptions>();
   Subcommand command = line.add(
       "verify",
       "Check manifests of placements, topologies and groups, safetensors files, their index, "

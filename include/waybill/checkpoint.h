@@ -50,6 +50,7 @@ class Checkpoint {
   Checkpoint& operator=(Checkpoint&&) noexcept;
   ~Checkpoint();
 
+  const std::string& directory() const;
   const ModelConfig& config() const;
   const Inventory& inventory() const;
 

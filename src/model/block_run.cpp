@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "waybill/block.h"
@@ -56,6 +57,16 @@ RowLedger row_ledger(std::span<const StepReport> ranks, const ProcessGroup& grou
   return ledger;
 }
 
+// Finite rows get a gate that isn't finite from the router's weights alone.
+void name_router(Error& error, const Checkpoint& checkpoint, LayerId layer,
+                 std::span<const float> hidden) {
+  if (error.code() != Code::GateNotFinite) return;
+  error.at("layer", layer);
+  if (std::ranges::all_of(hidden, [](float x) { return std::isfinite(x); })) {
+    error.at("file", checkpoint.directory()).at("block", checkpoint.block_name(layer));
+  }
+}
+
 }  // namespace
 
 BlockRun run_block(const Checkpoint& checkpoint, LayerId layer, const BlockOptions& options,
@@ -82,7 +93,7 @@ BlockRun run_block(const Checkpoint& checkpoint, LayerId layer, const BlockOptio
   run.topk_gates.resize(tokens * k);
   run.ranks.resize(ranks);
   std::vector<std::int64_t> local_slots(ranks);
-  group.run([&](Communicator& comm) {
+  const auto run_rank = [&](Communicator& comm) {
     const std::size_t r = comm.rank().index();
     const auto first = static_cast<std::size_t>(offsets[r]);
     const auto count = static_cast<std::size_t>(offsets[r + 1]) - first;
@@ -98,7 +109,13 @@ BlockRun run_block(const Checkpoint& checkpoint, LayerId layer, const BlockOptio
                       run.topk_gates.begin() + static_cast<std::ptrdiff_t>(first * k));
     local_slots[r] = std::ssize(report.slot_rows);
     run.ranks[r] = std::move(report);
-  });
+  };
+  try {
+    group.run(run_rank);
+  } catch (Error& error) {
+    name_router(error, checkpoint, layer, hidden);
+    throw;
+  }
   run.rows = row_ledger(run.ranks, group.group());
   Representation representation;
   representation.hidden = config.hidden;

@@ -47,6 +47,7 @@ Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
 Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
 Checkpoint::~Checkpoint() = default;
 
+const std::string& Checkpoint::directory() const { return state_->files.directory(); }
 const ModelConfig& Checkpoint::config() const { return state_->config.model; }
 const Inventory& Checkpoint::inventory() const { return state_->loaded.inventory; }
 

@@ -23,6 +23,22 @@ TEST(Hostile, AnExpertOfNaNsPassesNoCheck) {
   EXPECT_FALSE(run.json().at("violations").empty());
 }
 
+TEST(Hostile, ARouterOfNaNsIsNamedWithLayerAndFile) {
+  const BrokenCheckpoint broken("qwen3_moe");
+  std::string nans;
+  for (int i = 0; i < 64; ++i) nans += "\xc0\x7f";
+  broken.overwrite(broken.weights(),
+                   broken.offset_of(broken.weights(), "model.layers.1.mlp.gate.weight"), nans);
+  for (const char* subcommand : {"run", "plan"}) {
+    const Finished finished = execute(command, {subcommand, broken.path(), "--json"});
+    EXPECT_EQ(finished.exit, 2) << subcommand;
+    const auto error = finished.json().at("error");
+    EXPECT_EQ(error.at("code"), "GateNotFinite");
+    EXPECT_EQ(error.at("where").at("layer"), "1");
+    EXPECT_EQ(error.at("where").at("file"), broken.path());
+  }
+}
+
 TEST(Hostile, APipeInPlaceOfADocumentIsRefusedAtOnce) {
   const BrokenCheckpoint broken("qwen3_moe");
   const std::string pipe = broken.path() + "/pipe.json";

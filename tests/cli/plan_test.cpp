@@ -111,6 +111,12 @@ TEST(Plan, RefusesWhatItCannotPlan) {
   EXPECT_EQ(code({"--routes", "gaussian", "--experts", "4", "--topk", "1"}), "UsageError");
   EXPECT_EQ(code({"--routes", "uniform", "--experts", "4", "--topk", "5"}), "TopKExceedsExperts");
   EXPECT_EQ(code({"--routes", "uniform", "--experts", "0", "--topk", "1"}), "InvalidValue");
+  // Sizes whose plans would not fit any machine.
+  EXPECT_EQ(code({"--routes", "uniform", "--experts", "65536", "--topk", "1", "--ranks", "4096"}),
+            "UsageError");
+  EXPECT_EQ(code({"--routes", "uniform", "--experts", "65536", "--topk", "65536", "--tokens",
+                  "16777216", "--ranks", "1"}),
+            "UsageError");
   EXPECT_EQ(code({qwen3, "--route", "r256"}), "InvalidValue");
   EXPECT_EQ(code({qwen3, "--route", "five"}), "InvalidValue");
   EXPECT_EQ(code({qwen3, "--tokens", "0", "--route", "r0"}), "InvalidValue");
