@@ -11,17 +11,13 @@
 
 namespace waybill {
 
-namespace {
-
-// Tasks [next, end) of one thread, on a cache line of their own.
-struct alignas(64) Share {
-  std::atomic<std::int32_t> next{0};
-  std::int32_t end = 0;
-};
-
-}  // namespace
-
 struct ThreadPool::State {
+  // Tasks [next, end) of one thread, on a cache line of their own.
+  struct alignas(64) Share {
+    std::atomic<std::int32_t> next{0};
+    std::int32_t end = 0;
+  };
+
   std::mutex mutex;
   std::condition_variable start, done;
   std::vector<std::thread> workers;
@@ -67,7 +63,7 @@ struct ThreadPool::State {
 
 ThreadPool::ThreadPool(std::int32_t threads) : state_(std::make_unique<State>()) {
   const auto count = static_cast<std::size_t>(std::max(threads, 1));
-  state_->shares = std::vector<Share>(count);
+  state_->shares = std::vector<State::Share>(count);
   for (std::size_t self = 1; self < count; ++self) {
     state_->workers.emplace_back([state = state_.get(), self] { state->work(self); });
   }

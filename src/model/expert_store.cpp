@@ -7,17 +7,17 @@
 namespace waybill {
 namespace {
 
-// Made once, by whichever rank asks first; others wait for that bundle alone.
-struct Entry {
-  std::once_flag once;
-  std::shared_ptr<const ExpertBundle> bundle;
-};
-
 constexpr ExpertId kShared{-1};
 
 }  // namespace
 
 struct ExpertStore::State {
+  // Made once, by whichever rank asks first; others wait for that bundle alone.
+  struct Entry {
+    std::once_flag once;
+    std::shared_ptr<const ExpertBundle> bundle;
+  };
+
   const Checkpoint& checkpoint;
   const DType dtype;
   std::mutex mutex;  // of the map; an entry's bundle is guarded by its once flag

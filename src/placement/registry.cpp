@@ -9,19 +9,20 @@
 #include "waybill/error.h"
 
 namespace waybill {
-namespace {
 
-struct Entry {
+struct RegistryEntry {
   std::shared_ptr<const Generation> generation;  // null once RETIRED: its tables leave memory
   GenerationState state = GenerationState::loaded;
   std::int64_t references = 0;
 };
 
-std::string_view state_name(const Entry* entry) {
+namespace {
+
+std::string_view state_name(const RegistryEntry* entry) {
   return entry == nullptr ? "ABSENT" : name(entry->state);
 }
 
-Error mismatch(Code code, const PlacementVersion& version, const Entry* entry) {
+Error mismatch(Code code, const PlacementVersion& version, const RegistryEntry* entry) {
   return Error(code).at("placement", version).found(state_name(entry));
 }
 
@@ -51,15 +52,15 @@ std::string_view name(GenerationState state) {
 struct Lease::State {
   struct PendingRelease {
     Event event;
-    Entry* entry;
+    RegistryEntry* entry;
   };
 
   std::mutex mutex;  // held by whoever reads or writes the rest
-  std::map<std::string, Entry> entries;
-  Entry* active = nullptr;
+  std::map<std::string, RegistryEntry> entries;
+  RegistryEntry* active = nullptr;
   std::vector<PendingRelease> pending;
 
-  Entry* find(const PlacementVersion& version) {
+  RegistryEntry* find(const PlacementVersion& version) {
     const auto found = entries.find(version.value);
     return found == entries.end() ? nullptr : &found->second;
   }
@@ -139,7 +140,7 @@ void PlacementRegistry::load(Generation generation) {
   auto loaded = std::make_shared<const Generation>(std::move(generation));
   std::lock_guard lock(state_->mutex);
   state_->collect();
-  if (const Entry* known = state_->find(loaded->version)) {
+  if (const RegistryEntry* known = state_->find(loaded->version)) {
     throw mismatch(Code::PlacementReused, loaded->version, known).expected("a new version");
   }
   const std::string& version = loaded->version.value;
@@ -149,7 +150,7 @@ void PlacementRegistry::load(Generation generation) {
 void PlacementRegistry::activate(const PlacementVersion& version) {
   std::lock_guard lock(state_->mutex);
   state_->collect();
-  Entry* next = state_->find(version);
+  RegistryEntry* next = state_->find(version);
   if (next == nullptr || next->state != GenerationState::loaded) {
     throw mismatch(Code::IllegalGenerationTransition, version, next)
         .at("to", GenerationState::active)
@@ -163,7 +164,7 @@ void PlacementRegistry::activate(const PlacementVersion& version) {
 void PlacementRegistry::retire(const PlacementVersion& version) {
   std::lock_guard lock(state_->mutex);
   state_->collect();
-  Entry* entry = state_->find(version);
+  RegistryEntry* entry = state_->find(version);
   if (entry == nullptr || entry->state != GenerationState::draining) {
     throw mismatch(Code::IllegalGenerationTransition, version, entry)
         .at("to", GenerationState::retired)
@@ -182,7 +183,7 @@ void PlacementRegistry::retire(const PlacementVersion& version) {
 Lease PlacementRegistry::acquire() {
   std::lock_guard lock(state_->mutex);
   state_->collect();
-  Entry* entry = state_->active;
+  RegistryEntry* entry = state_->active;
   if (entry == nullptr) {
     throw Error(Code::NoServingGeneration)
         .expected("an ACTIVE generation")
@@ -195,7 +196,7 @@ Lease PlacementRegistry::acquire() {
 Lease PlacementRegistry::acquire(const PlacementVersion& version) {
   std::lock_guard lock(state_->mutex);
   state_->collect();
-  Entry* entry = state_->find(version);
+  RegistryEntry* entry = state_->find(version);
   if (entry == nullptr || entry->state != GenerationState::active) {
     throw mismatch(Code::GenerationNotActive, version, entry)
         .expected(name(GenerationState::active));
@@ -206,7 +207,7 @@ Lease PlacementRegistry::acquire(const PlacementVersion& version) {
 
 void PlacementRegistry::require_live(const PlacementVersion& version) const {
   std::lock_guard lock(state_->mutex);
-  const Entry* entry = state_->find(version);
+  const RegistryEntry* entry = state_->find(version);
   const bool live = entry != nullptr && (entry->state == GenerationState::active ||
                                          entry->state == GenerationState::draining);
   if (!live) {
@@ -216,7 +217,7 @@ void PlacementRegistry::require_live(const PlacementVersion& version) const {
 
 GenerationState PlacementRegistry::state(const PlacementVersion& version) const {
   std::lock_guard lock(state_->mutex);
-  const Entry* entry = state_->find(version);
+  const RegistryEntry* entry = state_->find(version);
   if (entry == nullptr) {
     throw mismatch(Code::InvalidValue, version, entry).expected("a loaded version");
   }
@@ -226,7 +227,7 @@ GenerationState PlacementRegistry::state(const PlacementVersion& version) const 
 std::int64_t PlacementRegistry::references(const PlacementVersion& version) const {
   std::lock_guard lock(state_->mutex);
   state_->collect();
-  const Entry* entry = state_->find(version);
+  const RegistryEntry* entry = state_->find(version);
   if (entry == nullptr) {
     throw mismatch(Code::InvalidValue, version, entry).expected("a loaded version");
   }
