@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t length_bytes = 8;
 constexpr std::uint64_t header_limit = 100'000'000;
+constexpr std::size_t header_values = std::size_t{4} << 20U;  // half a million tensors
 
 // The format's own names, which are not ours.
 constexpr std::array<std::pair<DType, std::string_view>, 15> dtype_names{{
@@ -210,8 +211,8 @@ SafetensorsContents parse_safetensors(std::span<const std::byte> file, std::stri
   SafetensorsContents contents;
   std::vector<Declared> tensors;
   try {
-    const JsonDocument document =
-        JsonDocument::parse(header, path, {.bytes = header_limit, .depth = 3});
+    const JsonDocument document = JsonDocument::parse(
+        header, path, {.bytes = header_limit, .values = header_values, .depth = 3});
     tensors = read_header(document.root(), path, contents.metadata);
   } catch (const Error& fault) {
     throw header_fault(fault);

@@ -152,12 +152,20 @@ class Loader {
   std::unordered_set<std::string_view> used_;  // names in one block, as `files_` holds them
 };
 
+// A message stays readable when a configuration wants a million tensors that aren't there.
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t most_listed = 2000;
+  const std::size_t shown = std::min(names.size(), most_listed);
+  std::string text = fmt::format("{}", fmt::join(std::span(names).first(shown), ", "));
+  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
 Error missing_tensors(const Inventory& inventory, const std::string& directory) {
   Error error(Code::MissingTensor);
-  error.at("file", directory).at("tensors", fmt::format("{}", fmt::join(inventory.missing, ", ")));
+  error.at("file", directory).at("tensors", listed(inventory.missing));
   if (!inventory.unused.empty()) {
-    error.note(
-        fmt::format("unused tensors of the same blocks: {}", fmt::join(inventory.unused, ", ")));
+    error.note("unused tensors of the same blocks: " + listed(inventory.unused));
   }
   return error;
 }

@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::int64_t id_limit = 1 << 20;  // of experts, ranks and layers, where nothing is known
 
+constexpr std::size_t most_slots = 1 << 20;  // of a layer
+
 // What every slot of one manifest is checked against.
 struct ManifestContext {
   PlacementVersion version;
@@ -151,7 +153,15 @@ void read_slot(const JsonValue& value, const ManifestContext& context, SlotTable
   table.slots.push_back(std::move(slot));
 }
 
+void require_slots_at_most(const JsonValue& list, std::size_t slots) {
+  if (slots <= most_slots) return;
+  throw list.error(Code::InvalidValue)
+      .expected(fmt::format("at most {} slots", most_slots))
+      .found(slots);
+}
+
 SlotTable read_slots(const JsonValue& list, const ManifestContext& context, Faults& faults) {
+  require_slots_at_most(list, list.size());
   SlotTable table;
   table.slots.reserve(list.size());
   for (const JsonValue value : list.elements()) {
@@ -175,6 +185,7 @@ SlotTable read_experts_by_rank(const JsonValue& lists, const ManifestContext& co
   SlotTable table;
   std::int32_t rank = 0;
   for (const JsonValue list : lists.elements()) {
+    require_slots_at_most(lists, table.slots.size() + list.size());
     const bool readable = faults.attempt([&] {
       for (const JsonValue value : list.elements()) {
         Slot& slot = table.slots.emplace_back();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -49,52 +50,58 @@ std::set<Rank> all_ranks(const TopologyManifest& topology) {
   return ranks;
 }
 
-void check_local_group(const GroupRecord& group, const TopologyManifest& topology, Faults& faults) {
-  const auto node = std::ranges::find(topology.nodes, group.node, &NodeRecord::name);
-  if (node == topology.nodes.end()) {
+using NodeByName = std::map<std::string_view, const NodeRecord*>;
+
+void check_local_group(const GroupRecord& group, const NodeByName& nodes, Faults& faults) {
+  const auto node = nodes.find(group.node);
+  if (node == nodes.end()) {
     faults.report(Error(Code::LocalGroupCrossesNode)
                       .at("process_group", group.id)
                       .expected("a node of the topology")
                       .found(group.node));
     return;
   }
-  require_members(group, {node->members.begin(), node->members.end()}, Code::LocalGroupCrossesNode,
-                  faults);
+  const std::vector<Rank>& members = node->second->members;
+  require_members(group, {members.begin(), members.end()}, Code::LocalGroupCrossesNode, faults);
 }
 
-void check_relay_group(const GroupRecord& group, const TopologyManifest& topology, Faults& faults) {
+// The relays of the nodes; a node without one is reported when groups go over relays.
+std::set<Rank> all_relays(const GroupTable& table, const TopologyManifest& topology,
+                          Faults& faults) {
+  const auto group = std::ranges::find(table.groups, GroupKind::relays, &GroupRecord::kind);
   std::set<Rank> relays;
   for (const NodeRecord& node : topology.nodes) {
     if (node.relay) {
       relays.insert(*node.relay);
-      continue;
+    } else if (group != table.groups.end()) {
+      faults.report(Error(Code::RelayGroupHasNonRelay)
+                        .at("process_group", group->id)
+                        .at("node", node.name)
+                        .expected("a relay of each node")
+                        .found("none"));
     }
-    faults.report(Error(Code::RelayGroupHasNonRelay)
-                      .at("process_group", group.id)
-                      .at("node", node.name)
-                      .expected("a relay of each node")
-                      .found("none"));
   }
-  require_members(group, relays, Code::RelayGroupHasNonRelay, faults);
+  return relays;
 }
 
 // The group that a node names as its local one is one.
 void check_named_by_nodes(const GroupTable& table, const TopologyManifest& topology,
                           Faults& faults) {
+  std::map<std::string_view, const GroupRecord*> by_id;
+  for (const GroupRecord& group : table.groups) by_id.emplace(group.id.value, &group);
   for (const NodeRecord& node : topology.nodes) {
     if (node.local_group.value.empty()) continue;
-    const auto group = std::ranges::find(table.groups, node.local_group, &GroupRecord::id);
-    if (group != table.groups.end() && group->kind == GroupKind::node_local &&
-        group->node == node.name) {
+    const auto found = by_id.find(node.local_group.value);
+    const GroupRecord* const group = found == by_id.end() ? nullptr : found->second;
+    if (group != nullptr && group->kind == GroupKind::node_local && group->node == node.name) {
       continue;
     }
     faults.report(Error(Code::LocalGroupCrossesNode)
                       .at("node", node.name)
                       .at("process_group", node.local_group)
                       .expected(fmt::format("a node_local group of {}", node.name))
-                      .found(group == table.groups.end()
-                                 ? "no such group"
-                                 : fmt::format("a {} group", name(group->kind))));
+                      .found(group == nullptr ? "no such group"
+                                              : fmt::format("a {} group", name(group->kind))));
   }
 }
 
@@ -129,13 +136,17 @@ void check_group_table(const GroupTable& table, Faults& faults) {
 }
 
 void check_groups_in(const GroupTable& table, const TopologyManifest& topology, Faults& faults) {
+  NodeByName nodes;
+  for (const NodeRecord& node : topology.nodes) nodes.emplace(node.name, &node);
+  const std::set<Rank> ranks = all_ranks(topology);
+  const std::set<Rank> relays = all_relays(table, topology, faults);
   for (const GroupRecord& group : table.groups) {
     switch (group.kind) {
-      case GroupKind::full_ep:
-        require_members(group, all_ranks(topology), Code::RankOutsideGroup, faults);
+      case GroupKind::full_ep: require_members(group, ranks, Code::RankOutsideGroup, faults); break;
+      case GroupKind::node_local: check_local_group(group, nodes, faults); break;
+      case GroupKind::relays:
+        require_members(group, relays, Code::RelayGroupHasNonRelay, faults);
         break;
-      case GroupKind::node_local: check_local_group(group, topology, faults); break;
-      case GroupKind::relays: check_relay_group(group, topology, faults); break;
     }
   }
   check_named_by_nodes(table, topology, faults);

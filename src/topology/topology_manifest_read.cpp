@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::int64_t most_ranks = 1 << 20;
 constexpr std::int64_t most_local_ranks = 1 << 10;
+constexpr std::size_t most_groups = 1 << 14;
 
 Rank rank_in(const JsonValue& value) {
   return Rank{static_cast<std::int32_t>(value.as_integer(0, most_ranks - 1))};
@@ -90,7 +91,13 @@ GroupEpoch epoch_in(const JsonValue& value) {
 GroupTable group_table(const JsonValue& root, Faults& faults) {
   GroupTable table;
   table.epoch = epoch_in(root.at("collective_epoch"));
-  table.groups = records_in<GroupRecord>(root.at("groups"), faults, [&](const JsonValue& value) {
+  const JsonValue list = root.at("groups");
+  if (list.size() > most_groups) {
+    throw list.error(Code::InvalidValue)
+        .expected(fmt::format("at most {} groups", most_groups))
+        .found(list.size());
+  }
+  table.groups = records_in<GroupRecord>(list, faults, [&](const JsonValue& value) {
     GroupRecord group;
     group.id = ProcessGroupId(std::string(value.at("id").as_label()));
     group.kind = kind_in(value.at("kind"));
@@ -128,13 +135,16 @@ std::vector<NicRecord> nics_of_ranks(const std::vector<RankRecord>& ranks) {
 
 // ranks[].relay and nodes[].relay_rank name the same relays; either alone is enough.
 void read_relay_flags(const JsonValue& ranks, std::vector<NodeRecord>& nodes, Faults& faults) {
+  std::map<std::string_view, NodeRecord*> by_name;
+  for (NodeRecord& node : nodes) by_name.emplace(node.name, &node);
   for (const JsonValue value : ranks.elements()) {
     faults.attempt([&] {
       const auto flag = value.find("relay");
       if (!flag || !flag->as_bool()) return;
       const Rank rank = rank_in(value.at("rank"));
-      const auto node = std::ranges::find(nodes, value.at("node").as_label(), &NodeRecord::name);
-      if (node == nodes.end()) return;  // reported with the members
+      const auto found = by_name.find(value.at("node").as_label());
+      if (found == by_name.end()) return;  // reported with the members
+      NodeRecord* const node = found->second;
       if (!node->relay) node->relay = rank;
       if (*node->relay == rank) return;
       throw flag->error(Code::RelayNotMember)

@@ -197,6 +197,13 @@ TEST(TopologyManifest, AFileThatIsWrongEverywhereIsListedInPart) {
   EXPECT_EQ(faults_of(broken).size(), Faults::most);
 }
 
+TEST(GroupsManifest, NumberOfGroupsIsBounded) {
+  Json groups = groups_example();
+  for (int i = 0; i < (1 << 14); ++i) groups["groups"].push_back(groups["groups"][0]);
+  EXPECT_EQ(fault([&] { parse_groups_manifest(groups.dump(), "g.json"); }).code(),
+            Code::InvalidValue);
+}
+
 TEST(GroupsManifest, BelongsToOneTopology) {
   Json groups = groups_example();
   const TopologyManifest topology = parse(topology_example());
