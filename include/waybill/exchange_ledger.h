@@ -24,6 +24,7 @@ class CountMatrix {
   CountMatrix(std::span<const HostPlan* const> plans, const ProcessGroup& group);
 
   std::int32_t ranks() const { return ranks_; }
+  // Both ranks in [0, ranks()).
   std::int64_t operator()(Rank source, Rank destination) const {
     return counts_[place(source, destination)];
   }
@@ -31,7 +32,7 @@ class CountMatrix {
     return counts_[place(source, destination)];
   }
   // What `source` sends to each peer, in the group's peer order (0x07B). The group may be a part of
-  // the ranks.
+  // the ranks; RankOutsideGroup for a rank beyond them.
   std::vector<std::int64_t> send_splits(Rank source, const ProcessGroup& group) const;
   std::vector<std::int64_t> recv_splits(Rank destination, const ProcessGroup& group) const;
 
@@ -39,6 +40,7 @@ class CountMatrix {
   std::size_t place(Rank source, Rank destination) const {
     return source.index() * static_cast<std::size_t>(ranks_) + destination.index();
   }
+  std::size_t known_place(Rank source, Rank destination) const;
 
   std::int32_t ranks_;
   std::vector<std::int64_t> counts_;

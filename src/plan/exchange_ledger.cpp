@@ -1,5 +1,7 @@
 #include "waybill/exchange_ledger.h"
 
+#include <fmt/format.h>
+
 #include <set>
 
 #include "plan/checked_bytes.h"
@@ -49,15 +51,28 @@ CountMatrix::CountMatrix(std::span<const HostPlan* const> plans, const ProcessGr
 
 std::vector<std::int64_t> CountMatrix::send_splits(Rank source, const ProcessGroup& group) const {
   std::vector<std::int64_t> splits;
-  for (const Rank peer : group.peer_order()) splits.push_back((*this)(source, peer));
+  for (const Rank peer : group.peer_order()) splits.push_back(counts_[known_place(source, peer)]);
   return splits;
 }
 
 std::vector<std::int64_t> CountMatrix::recv_splits(Rank destination,
                                                    const ProcessGroup& group) const {
   std::vector<std::int64_t> splits;
-  for (const Rank peer : group.peer_order()) splits.push_back((*this)(peer, destination));
+  for (const Rank peer : group.peer_order()) {
+    splits.push_back(counts_[known_place(peer, destination)]);
+  }
   return splits;
+}
+
+std::size_t CountMatrix::known_place(Rank source, Rank destination) const {
+  for (const Rank rank : {source, destination}) {
+    if (rank.value >= 0 && rank.value < ranks_) continue;
+    throw Error(Code::RankOutsideGroup)
+        .at("rank", rank)
+        .expected(fmt::format("a rank in [0, {})", ranks_))
+        .found(rank);
+  }
+  return place(source, destination);
 }
 
 FlatLedger flat_ledger(const CountMatrix& counts, const Topology& topology,

@@ -69,6 +69,10 @@ TEST(CountMatrix, SplitsFollowThePeerOrderOfTheGroup) {
                            {Rank{2}, Rank{0}, Rank{3}, Rank{1}});
   EXPECT_EQ(counts.send_splits(Rank{0}, group), (std::vector<std::int64_t>{12, 10, 13, 11}));
   EXPECT_EQ(counts.recv_splits(Rank{3}, group), (std::vector<std::int64_t>{0, 13, 0, 0}));
+  EXPECT_EQ(fault([&] { CountMatrix(3).send_splits(Rank{0}, group); }).code(),
+            Code::RankOutsideGroup);
+  EXPECT_EQ(fault([&] { CountMatrix(3).recv_splits(Rank{3}, ProcessGroup::identity(3)); }).code(),
+            Code::RankOutsideGroup);
 }
 
 TEST(ExchangeLedger, RefusesATopologyOfOtherRanks) {
