@@ -18,9 +18,9 @@ if(CMAKE_UNITY_BUILD)
   target_compile_options(waybill_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow -Wno-subobject-linkage>)
 endif()
-if(WAYBILL_SANITIZE)
+if(WAYBILL_SANITIZE)  # vptr: a fifth of the compile time, for a handful of virtual functions
   target_compile_options(waybill_options INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${WAYBILL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${WAYBILL_SANITIZE} -fno-sanitize=vptr -fno-omit-frame-pointer -fno-sanitize-recover=all>)
   target_link_options(waybill_options INTERFACE -fsanitize=${WAYBILL_SANITIZE})
 endif()
 
