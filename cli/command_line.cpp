@@ -3,6 +3,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -17,6 +23,14 @@ class Help : public CLI::Formatter {
  public:
   Help() { column_width(name_columns); }
 
+  // Not what an option needs or excludes: errors tell that.
+  std::string make_option_opts(const CLI::Option* option) const override {
+    std::string text;
+    if (!option->get_type_name().empty()) text += ' ' + option->get_type_name();
+    if (!option->get_default_str().empty()) text += '=' + option->get_default_str();
+    if (option->get_required()) text += " REQUIRED";
+    return text;
+  }
   std::string make_option_desc(const CLI::Option* option) const override {
     return wrap(option->get_description(), page_columns - name_columns);
   }
@@ -39,10 +53,72 @@ class Help : public CLI::Formatter {
   static constexpr std::size_t name_columns = 26;
 };
 
+Error fault_of(Code code, const CLI::App& command, std::string_view option) {
+  return Error(code).at("command", "waybill " + command.get_name()).at("option", option);
+}
+
+std::uint64_t parse_number(const CLI::App& command, std::string_view option, std::string_view word,
+                           Range range) {
+  const std::string expected = fmt::format("a number from {} to {}", range.low, range.high);
+  const bool negative = word.starts_with('-');
+  const std::string_view digits = word.substr(negative ? 1 : 0);
+  const bool decimal =
+      !digits.empty() && std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
+  if (!decimal) throw fault_of(Code::UsageError, command, option).expected(expected).found(word);
+  std::uint64_t value = 0;
+  const auto [end, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (negative || fault != std::errc{} || value < range.low || value > range.high) {
+    throw fault_of(Code::InvalidValue, command, option).expected(expected).found(word);
+  }
+  return value;
+}
+
 template <class Value>
-CLI::Option* add_number(CLI::App& app, const std::string& name, Value& value,
-                        const std::string& text, const std::string& group) {
-  return app.add_option(name, value, text)->type_name("N")->capture_default_str()->group(group);
+void add_number(CLI::App& command, const std::string& name, Value& value, Range range,
+                const std::string& text, const std::string& group) {
+  const auto parse = [&command, &value, name, range](const CLI::results_t& words) {
+    value = static_cast<Value>(parse_number(command, name, words.back(), range));
+    return true;
+  };
+  CLI::Option* option = command.add_option(name, parse, text)->type_name("N")->group(group);
+  if (std::in_range<std::uint64_t>(value) && std::cmp_greater_equal(value, range.low)) {
+    option->default_str(std::to_string(value));
+  }
+}
+
+const CLI::Option* find_option(const CLI::App& command, std::string_view word) {
+  if (!word.starts_with("--")) return nullptr;
+  return command.get_option_no_throw(std::string(word.substr(0, word.find('='))));
+}
+
+// An empty value reads as an option that wasn't given, a forgotten value swallows the next option,
+// and CLI11 takes true and false for flags: none of them says what was meant.
+void refuse_unclear_values(const CLI::App& command, std::span<const char* const> words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = words[i];
+    const CLI::Option* option = find_option(command, word);
+    if (option == nullptr) {
+      if (!word.empty()) continue;
+      throw Error(Code::UsageError)
+          .at("command", "waybill " + command.get_name())
+          .expected("arguments that aren't empty");
+    }
+    const std::size_t equals = word.find('=');
+    const bool joined = equals != std::string_view::npos;
+    const auto refuse = [&](std::string_view expected, std::string_view found) {
+      throw fault_of(Code::UsageError, command, word.substr(0, equals))
+          .expected(expected)
+          .found(found);
+    };
+    if (option->get_items_expected_max() == 0) {
+      if (joined) refuse("no value", word.substr(equals + 1));
+      continue;
+    }
+    if (!joined && ++i == words.size()) return;  // CLI11 tells which value is missing
+    const std::string_view value = joined ? word.substr(equals + 1) : words[i];
+    if (value.empty()) refuse("a value", "an empty one");
+    if (!joined && find_option(command, value) != nullptr) refuse("a value", value);
+  }
 }
 
 }  // namespace
@@ -62,19 +138,19 @@ void Subcommand::word(const std::string& name, std::string& value, const std::st
   if (!value.empty()) option->capture_default_str();
 }
 
-void Subcommand::number(const std::string& name, std::int32_t& value, const std::string& text,
-                        const std::string& group) {
-  add_number(*app_, name, value, text, group);
+void Subcommand::number(const std::string& name, std::int32_t& value, Range range,
+                        const std::string& text, const std::string& group) {
+  add_number(*app_, name, value, range, text, group);
 }
 
-void Subcommand::number(const std::string& name, std::int64_t& value, const std::string& text,
-                        const std::string& group) {
-  add_number(*app_, name, value, text, group);
+void Subcommand::number(const std::string& name, std::int64_t& value, Range range,
+                        const std::string& text, const std::string& group) {
+  add_number(*app_, name, value, range, text, group);
 }
 
-void Subcommand::number(const std::string& name, std::uint64_t& value, const std::string& text,
-                        const std::string& group) {
-  add_number(*app_, name, value, text, group);
+void Subcommand::number(const std::string& name, std::uint64_t& value, Range range,
+                        const std::string& text, const std::string& group) {
+  add_number(*app_, name, value, range, text, group);
 }
 
 void Subcommand::flag(const std::string& name, bool& value, const std::string& text,
@@ -82,14 +158,23 @@ void Subcommand::flag(const std::string& name, bool& value, const std::string& t
   app_->add_flag(name, value, text)->group(group);
 }
 
-void Subcommand::negation(const std::string& name, bool& value, const std::string& text,
-                          const std::string& group) {
+void Subcommand::negation(const std::string& name, const std::string& of, bool& value,
+                          const std::string& text, const std::string& group) {
   app_->add_flag_callback(
           name, [&value] { value = false; }, text)
       ->group(group);
+  exclude(name, of);
 }
 
 void Subcommand::require(const std::string& name) { app_->get_option(name)->required(); }
+
+void Subcommand::need(const std::string& name, const std::string& other) {
+  app_->get_option(name)->needs(app_->get_option(other));
+}
+
+void Subcommand::exclude(const std::string& name, const std::string& other) {
+  app_->get_option(name)->excludes(app_->get_option(other));
+}
 
 void Subcommand::example(const std::string& text) { app_->footer("Example: " + text); }
 
@@ -138,7 +223,13 @@ void CommandLine::refuse_unknown(std::string_view word) const {
 
 void CommandLine::parse(int argc, const char* const* argv) {
   try {
-    if (argc > 1 && argv[1][0] != '-') refuse_unknown(argv[1]);
+    const std::span words(argv + 1, argv + std::max(argc, 1));
+    if (!words.empty() && words[0][0] != '-') {
+      refuse_unknown(words[0]);
+      refuse_unclear_values(*app_->get_subcommand(words[0]), words.subspan(1));
+    } else {
+      refuse_unclear_values(*app_, words);
+    }
     app_->parse(argc, argv);
   } catch (const CLI::Success&) {
     throw;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,6 +21,13 @@ namespace waybill::cli {
 
 using Action = std::function<Exit()>;
 
+// What a number on the command line may be, both ends included.
+struct Range {
+  std::uint64_t low, high;
+};
+inline constexpr Range token_range{0, 1 << 24};
+inline constexpr Range seed_range{0, std::numeric_limits<std::uint64_t>::max()};
+
 // Every `value` is written while the line is parsed and must live until its action has run. A value
 // that isn't empty is shown as the default. `group` is a heading of the help.
 class Subcommand {
@@ -32,18 +40,23 @@ class Subcommand {
                    const std::string& text);
   void word(const std::string& name, std::string& value, const std::string& type,
             const std::string& text, const std::string& group = "Options");
-  void number(const std::string& name, std::int32_t& value, const std::string& text,
+  // Decimal digits. UsageError for anything else, InvalidValue outside `range`. A default outside
+  // `range` stands for "not given" and isn't shown.
+  void number(const std::string& name, std::int32_t& value, Range range, const std::string& text,
               const std::string& group = "Options");
-  void number(const std::string& name, std::int64_t& value, const std::string& text,
+  void number(const std::string& name, std::int64_t& value, Range range, const std::string& text,
               const std::string& group = "Options");
-  void number(const std::string& name, std::uint64_t& value, const std::string& text,
+  void number(const std::string& name, std::uint64_t& value, Range range, const std::string& text,
               const std::string& group = "Options");
   void flag(const std::string& name, bool& value, const std::string& text,
             const std::string& group = "Options");
-  // Sets `value` to false.
-  void negation(const std::string& name, bool& value, const std::string& text,
-                const std::string& group = "Options");
+  // Sets `value`, which the flag `of` sets to true, back to false. Both together are refused.
+  void negation(const std::string& name, const std::string& of, bool& value,
+                const std::string& text, const std::string& group = "Options");
   void require(const std::string& name);
+  // UsageError when the first is given without the second, or with it.
+  void need(const std::string& name, const std::string& other);
+  void exclude(const std::string& name, const std::string& other);
   // What stands at the end of the help.
   void example(const std::string& text);
 

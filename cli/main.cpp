@@ -1,6 +1,7 @@
 // waybill: the command.
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <string_view>
 
 #include "command.h"
@@ -24,6 +25,9 @@ int main(int argc, char** argv) {
     return static_cast<int>(cli::finish_output(line.execute(argc, argv)));
   } catch (const Error& error) {
     return static_cast<int>(cli::report(error, json));
+  } catch (const std::bad_alloc&) {
+    return static_cast<int>(
+        cli::report(Error(Code::WorkspaceTooSmall).found("no more memory"), json));
   } catch (const std::exception& failure) {
     return static_cast<int>(cli::report(failure, json));
   }

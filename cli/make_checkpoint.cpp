@@ -57,13 +57,14 @@ void add_make_checkpoint(CommandLine& line) {
   command.require("--family");
   command.word("--out", options->directory, "DIR", "Folder to write, new or empty");
   command.require("--out");
-  command.number("--hidden", checkpoint.hidden, "Width of a row");
-  command.number("--ff", checkpoint.ff, "Intermediate width of an expert");
-  command.number("--experts", checkpoint.experts, "Experts of a layer");
-  command.number("--topk", checkpoint.topk, "Experts that a token chooses");
-  command.number("--layers", checkpoint.layers, "Layers, all with experts");
-  command.number("--shards", checkpoint.shards, "Files of weights");
-  command.number("--seed", checkpoint.seed, "Fixes the weights");
+  constexpr Range widths{1, 1 << 20}, counts{1, 1 << 14};
+  command.number("--hidden", checkpoint.hidden, widths, "Width of a row");
+  command.number("--ff", checkpoint.ff, widths, "Intermediate width of an expert");
+  command.number("--experts", checkpoint.experts, counts, "Experts of a layer");
+  command.number("--topk", checkpoint.topk, counts, "Experts that a token chooses");
+  command.number("--layers", checkpoint.layers, counts, "Layers, all with experts");
+  command.number("--shards", checkpoint.shards, counts, "Files of weights");
+  command.number("--seed", checkpoint.seed, seed_range, "Fixes the weights");
   command.flag("--json", options->json, "Machine-readable output");
   command.example("waybill make-checkpoint --family mixtral --experts 16 --out new");
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <memory>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "plan_result.h"
 #include "progress.h"
 #include "seeded_rows.h"
+#include "size_limits.h"
 #include "synthetic_routes.h"
 #include "waybill/block.h"
 #include "waybill/error.h"
@@ -123,38 +123,6 @@ class Planner {
   const Layout& layout_;
 };
 
-void require(std::string_view option, std::int64_t value, std::int64_t high) {
-  if (value >= 1 && value <= high) return;
-  throw Error(Code::InvalidValue)
-      .at("option", option)
-      .expected(fmt::format("a number from 1 to {}", high))
-      .found(value);
-}
-
-void require_at_most(std::string_view product, std::int64_t value, std::int64_t high) {
-  if (value <= high) return;
-  throw Error(Code::UsageError)
-      .at("command", "waybill plan")
-      .at("size", product)
-      .expected(fmt::format("at most {}", high))
-      .found(value);
-}
-
-// What a plan holds grows with these products; each is a few gigabytes at its limit.
-constexpr std::int64_t most_routes = 1 << 27;
-
-void require_routes(std::int64_t tokens, std::int64_t topk) {
-  require_at_most("tokens x topk", tokens * topk, most_routes);
-}
-
-void require_slot_counts(const Layout& layout, std::span<const LayerId> layers) {
-  std::int64_t slots = 0;
-  for (const LayerId layer : layers) {
-    slots = std::max<std::int64_t>(slots, layout.generation.layer(layer).slots());
-  }
-  require_at_most("ranks x slots", layout.topology.ranks() * slots, 1 << 26);
-}
-
 PlanResult plan_synthetic(const PlanCommand& command) {
   if (command.routes != "uniform" && command.routes != "zipf") {
     throw Error(Code::UsageError)
@@ -162,17 +130,13 @@ PlanResult plan_synthetic(const PlanCommand& command) {
         .expected("uniform or zipf")
         .found(command.routes);
   }
-  constexpr std::int64_t limit = 1 << 16;
-  require("--experts", command.experts, limit);
-  require("--topk", command.topk, limit);
-  require("--hidden", command.hidden, 1 << 20);
   if (command.topk > command.experts) {
     throw Error(Code::TopKExceedsExperts)
         .at("option", "--topk")
         .expected(fmt::format("at most {} (--experts)", command.experts))
         .found(command.topk);
   }
-  require_routes(command.step.tokens, command.topk);
+  limit_routes("waybill plan", command.step.tokens, command.topk);
   const std::vector<LayerId> layers{LayerId{0}};
   PlanResult result{
       .source = fmt::format("{} random, seed {}", command.routes, command.step.seed),
@@ -181,7 +145,7 @@ PlanResult plan_synthetic(const PlanCommand& command) {
       .hidden = command.hidden,
       .layout = resolve_layout(command.step, static_cast<std::int32_t>(command.experts), layers),
       .layers = {}};
-  require_slot_counts(result.layout, layers);
+  limit_slot_counts("waybill plan", result.layout, layers);
   const SyntheticRoutes synthetic{command.routes, result.experts, result.topk, command.step.seed};
   const Planner planner(command, result.experts, result.hidden, result.layout);
   result.layers.push_back(planner.plan(LayerId{0}, make_routes(synthetic, command.step.tokens)));
@@ -192,7 +156,8 @@ PlanResult plan_checkpoint(const PlanCommand& command) {
   const Checkpoint checkpoint = Checkpoint::open(command.step.checkpoint);
   const ModelConfig& model = checkpoint.config();
   check_dedup(model, command.step.dedup);
-  require_routes(command.step.tokens, model.topk);
+  limit_routes("waybill plan", command.step.tokens, model.topk);
+  limit_rows("waybill plan", command.step.tokens, model.hidden);
   PlanResult result{
       .source = fmt::format("{} router on random rows, seed {}", model.family, command.step.seed),
       .experts = model.experts,
@@ -201,7 +166,7 @@ PlanResult plan_checkpoint(const PlanCommand& command) {
       .layout = resolve_layout(command.step, model.experts, model.moe_layers),
       .layers = {}};
   const std::vector<LayerId> layers = resolve_layers(command.step, model.moe_layers);
-  require_slot_counts(result.layout, layers);
+  limit_slot_counts("waybill plan", result.layout, layers);
   const Planner planner(command, result.experts, result.hidden, result.layout);
   Progress progress("layer", std::ssize(layers));
   for (LayerId layer : layers) {
@@ -264,10 +229,17 @@ void add_plan(CommandLine& line) {
                "Tell one route's journey, e.g. r05 (token * k + route slot)");
   const char* group = "Without a checkpoint";
   command.word("--routes", options->routes, "NAME", "Random routes: uniform or zipf", group);
-  command.number("--experts", options->experts, "Experts", group);
-  command.number("--topk", options->topk, "Experts that a token chooses", group);
-  command.number("--hidden", options->hidden, "Width of a row", group);
+  constexpr Range experts{1, 1 << 16};
+  command.number("--experts", options->experts, experts, "Experts", group);
+  command.number("--topk", options->topk, experts, "Experts that a token chooses", group);
+  command.number("--hidden", options->hidden, Range{1, 1 << 20}, "Width of a row", group);
   add_step_options(command, options->step);
+  for (const char* size : {"--experts", "--topk"}) {
+    command.need("--routes", size);
+    command.need(size, "--routes");
+  }
+  command.need("--hidden", "--routes");
+  command.exclude("--layers", "--routes");
   command.example(
       "waybill plan --routes zipf --experts 64 --topk 8 --tokens 512 --ranks 4\n"
       "         waybill plan tests/data/checkpoints/qwen3_moe --ranks 4 --route r05");

@@ -15,6 +15,7 @@
 #include "progress.h"
 #include "run_result.h"
 #include "seeded_rows.h"
+#include "size_limits.h"
 #include "waybill/block.h"
 #include "waybill/digest.h"
 #include "waybill/thread_pool.h"
@@ -137,8 +138,10 @@ RunResult execute(const RunOptions& options) {
   const Checkpoint checkpoint = Checkpoint::open(options.step.checkpoint);
   const ModelConfig& model = checkpoint.config();
   check_dedup(model, options.step.dedup);
+  limit_route_rows("waybill run", options.step.tokens, model.topk, model.hidden);
   Layout layout = resolve_layout(options.step, model.experts, model.moe_layers);
   const std::vector<LayerId> layers = resolve_layers(options.step, model.moe_layers);
+  limit_slot_counts("waybill run", layout, layers);
   std::optional<Golden> golden;
   if (!options.golden.empty()) {
     golden = Golden::open(options.golden);
@@ -185,12 +188,6 @@ Exit run(const RunOptions& options) {
   if (options.step.checkpoint.empty()) {
     throw Error(Code::UsageError).at("command", "waybill run").expected("CHECKPOINT_DIR");
   }
-  if (options.check_tokens < 0) {
-    throw Error(Code::InvalidValue)
-        .at("option", "--check-tokens")
-        .expected("0 or more")
-        .found(options.check_tokens);
-  }
   const RunResult result = execute(options);
   if (options.step.json) {
     print_json(options, result);
@@ -209,8 +206,9 @@ void add_run(CommandLine& line) {
       "Run the MoE layers of a checkpoint over ranks; show what it cost and whether it is right.",
       [options] { return run(*options); });
   command.flag("--check", options->check, "Compare with a direct evaluation in double precision");
-  command.number("--check-tokens", options->check_tokens,
+  command.number("--check-tokens", options->check_tokens, token_range,
                  "Tokens a layer that --check evaluates; 0: what takes seconds");
+  command.need("--check-tokens", "--check");
   command.word("--golden", options->golden, "FILE",
                "Run every recorded block of a golden.safetensors on its recorded rows and compare");
   add_step_options(command, options->step);

@@ -20,10 +20,6 @@ namespace {
 
 using Names = std::initializer_list<std::string_view>;
 
-constexpr std::int64_t rank_limit = 4096;
-constexpr std::int64_t token_limit = std::int64_t{1} << 24;
-constexpr std::int64_t timeout_limit_ms = 24L * 3600 * 1000;
-
 void require_built(std::string_view option, std::string_view value, Names built, Names later) {
   if (std::ranges::find(built, value) != built.end()) return;
   if (std::ranges::find(later, value) != later.end()) {
@@ -38,20 +34,14 @@ void require_built(std::string_view option, std::string_view value, Names built,
       .found(value);
 }
 
-void require_range(std::string_view option, std::int64_t value, std::int64_t low,
-                   std::int64_t high) {
-  if (value >= low && value <= high) return;
-  throw Error(Code::InvalidValue)
-      .at("option", option)
-      .expected(fmt::format("a number from {} to {}", low, high))
-      .found(value);
-}
-
-std::int32_t parse_number(std::string_view option, std::string_view text) {
+std::int32_t parse_id(std::string_view option, std::string_view text) {
   std::int32_t value = 0;
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (fault != std::errc{} || end != text.data() + text.size()) {
-    throw Error(Code::InvalidValue).at("option", option).expected("a whole number").found(text);
+    throw Error(Code::InvalidValue)
+        .at("option", option)
+        .expected("a whole number")
+        .found(text.empty() ? "nothing" : text);
   }
   return value;
 }
@@ -80,7 +70,7 @@ std::vector<Rank> resolve_peer_order(const StepOptions& options) {
   }
   order.clear();
   for (std::string_view part : split(options.peer_order, ',')) {
-    order.emplace_back(parse_number("--peer-order", part));
+    order.emplace_back(parse_id("--peer-order", part));
   }
   const std::set<Rank> members(order.begin(), order.end());
   const bool permutation = order.size() == ranks && members.size() == ranks &&
@@ -110,18 +100,21 @@ void add_step_options(Subcommand& command, StepOptions& options) {
   command.positional("CHECKPOINT_DIR", options.checkpoint,
                      "Directory of config.json and safetensors files");
   command.word("--checkpoint", options.checkpoint, "DIR", "CHECKPOINT_DIR as an option");
+  command.exclude("--checkpoint", "CHECKPOINT_DIR");
   command.flag("--json", options.json, "Machine-readable output on stdout");
 
   const char* work = "Work";
-  command.number("--tokens", options.tokens, "Tokens in all, cut into contiguous blocks of ranks",
-                 work);
+  command.number("--tokens", options.tokens, token_range,
+                 "Tokens in all, cut into contiguous blocks of ranks", work);
   command.word("--layers", options.layers, "LIST", "MoE layers, e.g. 0,2-5; default all", work);
-  command.number("--seed", options.seed, "Fixes everything random", work);
+  command.number("--seed", options.seed, seed_range, "Fixes everything random", work);
   command.word("--dtype", options.dtype, "TYPE", "f32 or bf16: rows, weights and return", work);
 
   const char* layout = "Layout";
-  command.number("--ranks", options.ranks, "Expert-parallel ranks", layout);
-  command.number("--nodes", options.nodes, "Nodes that the ranks divide over evenly", layout);
+  constexpr Range ranks{1, 4096};
+  command.number("--ranks", options.ranks, ranks, "Expert-parallel ranks", layout);
+  command.number("--nodes", options.nodes, ranks, "Nodes that the ranks divide over evenly",
+                 layout);
   command.word("--topology", options.topology, "FILE",
                "Ranks and nodes from a file (not built yet)", layout);
   command.word("--peer-order", options.peer_order, "LIST",
@@ -134,15 +127,16 @@ void add_step_options(Subcommand& command, StepOptions& options) {
 
   const char* execution = "Execution";
   command.flag("--dedup", options.dedup, "Send one row per (token, rank)", execution);
-  command.negation("--no-dedup", options.dedup, "Send one row per route (default)", execution);
+  command.negation("--no-dedup", "--dedup", options.dedup, "Send one row per route (default)",
+                   execution);
   command.word("--runner", options.runner, "NAME", "Expert runner: grouped", execution);
   command.word("--exchange", options.exchange, "NAME", "Exchange design: flat", execution);
   command.word("--transport", options.transport, "NAME", "local: ranks are threads of this process",
                execution);
   command.word("--device", options.device, "NAME", "cpu", execution);
   command.word("--checks", options.checks, "NAME", "off, counts or full", execution);
-  command.number("--timeout-ms", options.timeout_ms, "Longest wait for peers in one phase",
-                 execution);
+  command.number("--timeout-ms", options.timeout_ms, Range{1, 24 * 3600 * 1000},
+                 "Longest wait for peers in one phase", execution);
 }
 
 StepSettings resolve_settings(const StepOptions& options) {
@@ -162,8 +156,6 @@ StepSettings resolve_settings(const StepOptions& options) {
         .expected("--nodes")
         .found(options.topology);
   }
-  require_range("--tokens", options.tokens, 0, token_limit);
-  require_range("--timeout-ms", options.timeout_ms, 1, timeout_limit_ms);
 
   StepSettings settings;
   settings.dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
@@ -176,8 +168,6 @@ StepSettings resolve_settings(const StepOptions& options) {
 
 Layout resolve_layout(const StepOptions& options, std::int32_t experts,
                       std::span<const LayerId> layers) {
-  require_range("--ranks", options.ranks, 1, rank_limit);
-  require_range("--nodes", options.nodes, 1, rank_limit);
   const auto ranks = static_cast<std::int32_t>(options.ranks);
   Topology topology = Topology::uniform(ranks, static_cast<std::int32_t>(options.nodes));
   Generation generation =
@@ -196,9 +186,9 @@ std::vector<LayerId> resolve_layers(const StepOptions& options, std::span<const 
   std::set<LayerId> chosen;
   for (std::string_view part : split(options.layers, ',')) {
     const std::size_t dash = part.find('-', 1);
-    const std::int32_t first = parse_number("--layers", part.substr(0, dash));
+    const std::int32_t first = parse_id("--layers", part.substr(0, dash));
     const std::int32_t last =
-        dash == std::string_view::npos ? first : parse_number("--layers", part.substr(dash + 1));
+        dash == std::string_view::npos ? first : parse_id("--layers", part.substr(dash + 1));
     const auto in_part = [&](LayerId layer) { return layer.value >= first && layer.value <= last; };
     const auto found = std::ranges::count_if(layers, in_part);
     if (first < 0 || last < first || found != std::int64_t{last} - first + 1) {

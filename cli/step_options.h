@@ -59,7 +59,7 @@ struct Layout {
   Generation generation;
 };
 // `layers` are the model's MoE layers. Without --placement every layer gets contiguous runs of
-// experts. InvalidValue, TooManyRanks, PeerOrderInvalid; the manifest's errors name its file.
+// experts. TooManyRanks, PeerOrderInvalid; the manifest's errors name its file.
 Layout resolve_layout(const StepOptions& options, std::int32_t experts,
                       std::span<const LayerId> layers);
 

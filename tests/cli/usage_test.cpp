@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,6 +76,128 @@ TEST(Usage, MistakesAreUsageErrors) {
   }
   EXPECT_NE(waybill({"rnu"}).err.find("nearest: run"), std::string::npos);
   EXPECT_NE(waybill({"explain", "SplitVector"}).err.find("SplitVectorMismatch"), std::string::npos);
+}
+
+// `mistake` after `command` is a fault of the command line, told with every word of `named`.
+void expect_refused(const std::string& command, std::vector<std::string> mistake,
+                    const std::string& code, const std::vector<std::string>& named) {
+  mistake.insert(mistake.begin(), command);
+  const Finished finished = waybill(mistake);
+  EXPECT_EQ(finished.exit, 2) << command;
+  EXPECT_TRUE(finished.out.empty()) << finished.out;
+  EXPECT_EQ(finished.err.rfind("waybill: " + code + ": command waybill " + command, 0), 0U)
+      << finished.err;
+  for (const std::string& word : named) {
+    EXPECT_NE(finished.err.find(word), std::string::npos) << word << " in " << finished.err;
+  }
+}
+
+// Every option of a command by what --help says of it: with a value, or a flag.
+struct Options {
+  std::vector<std::string> values, numbers, flags;
+};
+
+Options options_of(const std::string& command) {
+  Options options;
+  std::istringstream help(waybill({command, "--help"}).out);
+  for (std::string line; std::getline(help, line);) {
+    if (!line.starts_with("  --") && !line.starts_with("  -h,--")) continue;
+    const std::size_t begin = line.find("--");
+    const std::size_t end = line.find_first_of(" ,", begin);
+    const std::string name = line.substr(begin, end - begin);
+    const bool takes_value = end + 1 < line.size() && std::isupper(line[end + 1]) != 0;
+    (takes_value ? options.values : options.flags).push_back(name);
+    if (takes_value && line[end + 1] == 'N' && std::isalpha(line[end + 2]) == 0)
+      options.numbers.push_back(name);
+  }
+  return options;
+}
+
+const std::vector<std::string> commands{"run",   "plan", "explain", "doctor", "make-checkpoint",
+                                        "verify"};
+
+TEST(Usage, AnEmptyValueIsNotReadAsAnOptionThatWasNotGiven) {
+  std::size_t seen = 0;
+  for (const std::string& command : commands) {
+    expect_refused(command, {""}, "UsageError", {"empty"});
+    for (const std::string& option : options_of(command).values) {
+      expect_refused(command, {option, ""}, "UsageError", {option, "empty"});
+      expect_refused(command, {option + "="}, "UsageError", {option, "empty"});
+      ++seen;
+    }
+  }
+  EXPECT_GE(seen, 40U);
+}
+
+TEST(Usage, AForgottenValueDoesNotSwallowTheNextOption) {
+  expect_refused("run", {mixtral, "--golden", "--dedup"}, "UsageError", {"--golden", "--dedup"});
+  expect_refused("run", {mixtral, "--golden"}, "UsageError", {"--golden"});
+  expect_refused("plan", {mixtral, "--ranks", "--nodes=2"}, "UsageError", {"--ranks", "--nodes=2"});
+}
+
+TEST(Usage, AFlagTakesNoValue) {
+  for (const std::string& command : commands) {
+    const Options options = options_of(command);
+    EXPECT_GE(options.flags.size(), 2U);
+    for (const std::string& flag : options.flags) {
+      for (const std::string value : {"true", "false", ""}) {
+        expect_refused(command, {flag + "=" + value}, "UsageError", {flag, value});
+      }
+    }
+  }
+}
+
+TEST(Usage, ANumberIsDecimalAndInItsRange) {
+  const std::string range = "a number from";
+  std::size_t seen = 0;
+  for (const std::string& command : commands) {
+    for (const std::string& option : options_of(command).numbers) {
+      expect_refused(command, {option, "0x10"}, "UsageError", {option, "0x10", range});
+      expect_refused(command, {option, "-1"}, "InvalidValue", {option, "-1", range});
+      const std::string beyond = "18446744073709551616";
+      expect_refused(command, {option, beyond}, "InvalidValue", {option, beyond, range});
+      ++seen;
+    }
+  }
+  EXPECT_GE(seen, 15U);
+  for (const std::string value : {"1e3", "4.0", "+4", " 4", "four", "4k", "--4", "0b1", "4,5"}) {
+    expect_refused("run", {"--seed", value}, "UsageError", {"--seed", value, range});
+  }
+  EXPECT_EQ(waybill({"run", mixtral, "--seed", "18446744073709551615"}).exit, 0);
+  EXPECT_EQ(waybill({"run", mixtral, "--ranks", "007"}).exit, 0);
+}
+
+TEST(Usage, OptionsThatContradictOrDoNothingAreRefused) {
+  const auto refused = [](const std::string& command, const std::vector<std::string>& words,
+                          const std::string& first, const std::string& second) {
+    expect_refused(command, words, "UsageError", {first, second});
+  };
+  for (const char* command : {"run", "plan"}) {
+    refused(command, {mixtral, "--checkpoint", mixtral}, "--checkpoint", "CHECKPOINT_DIR");
+    refused(command, {mixtral, "--dedup", "--no-dedup"}, "--dedup", "--no-dedup");
+    refused(command, {mixtral, "--seed", "1", "--seed", "2"}, "--seed", "1");
+  }
+  refused("run", {mixtral, "--check-tokens", "3"}, "--check-tokens", "--check");
+  for (const char* size : {"--experts", "--topk", "--hidden"}) {
+    refused("plan", {mixtral, size, "2"}, size, "--routes");
+  }
+  refused("plan", {"--routes", "zipf", "--experts", "4"}, "--routes", "--topk");
+  refused("plan", {"--routes", "zipf", "--experts", "4", "--topk", "1", "--layers", "0"},
+          "--layers", "--routes");
+  EXPECT_EQ(waybill({"run", "--checkpoint", mixtral}).exit, 0);
+}
+
+TEST(Usage, SizesThatFitNoMachineAreRefusedByTheirProduct) {
+  const std::string most_tokens = "16777216";
+  const std::string olmoe = std::string(WAYBILL_TEST_DATA) + "/checkpoints/olmoe";
+  expect_refused("run", {olmoe, "--tokens", most_tokens}, "UsageError",
+                 {"tokens x topk x hidden", "4294967296"});
+  expect_refused("plan",
+                 {"--routes", "zipf", "--experts", "65536", "--topk", "9", "--tokens", most_tokens},
+                 "UsageError", {"tokens x topk", "134217728"});
+  expect_refused("plan",
+                 {"--routes", "zipf", "--experts", "65536", "--topk", "1", "--ranks", "4096"},
+                 "UsageError", {"ranks x slots", "67108864"});
 }
 
 TEST(Usage, WithJsonTheErrorIsOnStdoutToo) {
