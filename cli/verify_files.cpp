@@ -280,6 +280,7 @@ std::vector<VerifiedFile> verify_files(std::span<const std::string> paths) {
     }
   }
   std::vector<VerifiedFile> results;
+  results.reserve(files.size());
   for (OpenFile& file : files) results.push_back(std::move(file.result));
   return results;
 }

@@ -11,6 +11,7 @@ using Json = nlohmann::ordered_json;
 
 std::vector<std::int32_t> numbers(const std::vector<Rank>& ranks) {
   std::vector<std::int32_t> values;
+  values.reserve(ranks.size());
   for (Rank rank : ranks) values.push_back(rank.value);
   return values;
 }

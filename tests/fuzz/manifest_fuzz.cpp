@@ -1,5 +1,5 @@
 // Manifests of placements, topologies and groups: one that is accepted reads back as the same text
-// after it was written, and listing every fault finds the one that loading stops at.
+// after it was written, and one without listed faults loads.
 #include "fuzz/target.h"
 #include "placement/manifest_checks.h"
 #include "topology/manifest_checks.h"
@@ -7,11 +7,24 @@
 namespace waybill::fuzz {
 namespace {
 
+// Loads, or lists every fault; the latter less often, being so much slower.
+struct Mode {
+  unsigned reader;
+  bool lists_faults;
+};
+
+Mode take_mode(std::string_view& bytes) {
+  const unsigned kind = take_kind(bytes, 12);
+  return {kind % 3, kind >= 9};
+}
+
 template <class Read, class Write>
-void read_with(std::string_view text, Read read, Write write) {
+void read_with(std::string_view text, bool lists_faults, Read read, Write write) {
   const JsonDocument document = JsonDocument::parse(text, "m.json");
-  const Faults faults = Faults::collect([&](Faults& all) { read(document, all); });
-  if (!faults.empty()) throw Error(faults.all().front());
+  if (lists_faults) {
+    const Faults faults = Faults::collect([&](Faults& all) { read(document, all); });
+    if (!faults.empty()) throw Error(faults.all().front());
+  }
   Faults first;
   const std::string written = write(read(document, first));
   require(write(read(JsonDocument::parse(written, "w.json"), first)) == written);
@@ -20,10 +33,11 @@ void read_with(std::string_view text, Read read, Write write) {
 }  // namespace
 
 void read(std::string_view bytes) {
-  switch (take_kind(bytes, 3)) {
+  const auto [reader, lists_faults] = take_mode(bytes);
+  switch (reader) {
     case 0:
       read_with(
-          bytes,
+          bytes, lists_faults,
           [](const JsonDocument& document, Faults& faults) {
             return read_placement_manifest(document, {}, faults);
           },
@@ -31,7 +45,7 @@ void read(std::string_view bytes) {
       break;
     case 1:
       read_with(
-          bytes,
+          bytes, lists_faults,
           [](const JsonDocument& document, Faults& faults) {
             return read_topology_manifest(document, faults);
           },
@@ -39,7 +53,7 @@ void read(std::string_view bytes) {
       break;
     default:
       read_with(
-          bytes,
+          bytes, lists_faults,
           [](const JsonDocument& document, Faults& faults) {
             return read_groups_manifest(document, nullptr, faults);
           },

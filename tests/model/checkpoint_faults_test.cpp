@@ -87,6 +87,8 @@ INSTANTIATE_TEST_SUITE_P(
         config("NegativeScale", "deepseek_v3", "routed_scaling_factor", -2.5, Code::InvalidValue),
         config("ScaleBeyondFloat", "deepseek_v3", "routed_scaling_factor", 1e300,
                Code::InvalidValue),
+        config("ScaleIsText", "deepseek_v3", "routed_scaling_factor", "inf",
+               Code::DocumentMalformed),
         config("RenormalisationIsNoFlag", "olmoe", "norm_topk_prob", 1, Code::DocumentMalformed),
         config("DenseLayerThatDoesNotExist", "qwen3_moe", "mlp_only_layers", {2},
                Code::InvalidValue, "mlp_only_layers[0]"),
