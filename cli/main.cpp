@@ -26,8 +26,7 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     return static_cast<int>(cli::report(error, json));
   } catch (const std::bad_alloc&) {
-    return static_cast<int>(
-        cli::report(Error(Code::WorkspaceTooSmall).found("no more memory"), json));
+    return static_cast<int>(cli::report(Error(Code::MemoryExhausted), json));
   } catch (const std::exception& failure) {
     return static_cast<int>(cli::report(failure, json));
   }

@@ -13,9 +13,10 @@
 
 namespace waybill {
 
-// Stable codes. error_codes.def is the single table: name, category and the contract behind it.
+// Stable codes, names and numbers. error_codes.def is the single table: number, name, category and
+// the contract behind it. 0 is no code.
 enum class Code : std::uint16_t {
-#define WAYBILL_CODE(name, category, contract) name,
+#define WAYBILL_CODE(number, name, category, contract) name = (number),
 #include "waybill/error_codes.def"
 #undef WAYBILL_CODE
 };
@@ -28,8 +29,9 @@ std::string_view category(Code code);
 std::string_view contract(Code code);
 // All codes in table order.
 std::vector<Code> all_codes();
-// False when no code has that name; otherwise sets `code`.
+// False when no code has that name or number; otherwise sets `code`.
 bool find_code(std::string_view name, Code& code);
+bool find_code(std::int64_t number, Code& code);
 
 // A code, the coordinates of the fault, and what was expected against what was found:
 //   throw Error(Code::ShapeMismatch).at("file", path).at("tensor", key).expected("[96,

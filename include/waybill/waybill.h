@@ -9,9 +9,9 @@
  *   // after all threads have ended:
  *   wb_runtime_close(runtime);
  *
- * Every function returns a wb_code: WB_OK, or why nothing was done. Names of codes are stable; the
- * numbers are those of the header that a program was compiled with, so a program that loads another
- * version compares wb_code_name(). Nothing here throws or ends the process.
+ * Every function returns a wb_code: WB_OK, or why nothing was done. Names and numbers of codes are
+ * stable: later versions only add some. Nothing here throws or ends the process; MemoryExhausted
+ * when the machine has no more.
  *
  * Structs that a caller fills begin with their size and a magic value: start from the matching
  * WB_…_INIT. A struct of another size or magic is StructMismatch, so one that was never initialised
@@ -28,10 +28,9 @@ extern "C" {
 
 typedef enum wb_code {
   WB_OK = 0,
-#define WAYBILL_CODE(name, category, contract) WB_##name,
+#define WAYBILL_CODE(number, name, category, contract) WB_##name = (number),
 #include "waybill/error_codes.def"
 #undef WAYBILL_CODE
-  WB_CODE_COUNT
 } wb_code;
 
 /* "RecvSplitMismatch"; "OK" for WB_OK, NULL for a number that is no code. Static storage. */

@@ -4,21 +4,46 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <utility>
 
 namespace waybill {
 namespace {
 
 struct Row {
+  Code code;
   std::string_view name, category, contract;
 };
 
 constexpr auto kTable = std::to_array<Row>({
-#define WAYBILL_CODE(name, category, contract) {#name, #category, contract},
+#define WAYBILL_CODE(number, name, category, contract) {Code::name, #name, #category, contract},
 #include "waybill/error_codes.def"
 #undef WAYBILL_CODE
 });
 
-const Row& row(Code code) { return kTable[static_cast<std::size_t>(code)]; }
+constexpr std::size_t kNumbers =
+    1 + static_cast<std::size_t>(std::ranges::max(kTable, {}, &Row::code).code);
+constexpr std::size_t kNone = kTable.size();
+
+// The table's row of each number.
+constexpr auto kRows = [] {
+  std::array<std::size_t, kNumbers> rows{};
+  rows.fill(kNone);
+  for (std::size_t i = 0; i < kTable.size(); ++i) {
+    rows[static_cast<std::size_t>(kTable[i].code)] = i;
+  }
+  return rows;
+}();
+
+constexpr bool each_row_has_its_own_number() {
+  for (std::size_t i = 0; i < kTable.size(); ++i) {
+    if (kRows[static_cast<std::size_t>(kTable[i].code)] != i) return false;
+  }
+  return kRows[0] == kNone;
+}
+static_assert(each_row_has_its_own_number());
+
+const Row& row(Code code) { return kTable[kRows[static_cast<std::size_t>(code)]]; }
 
 }  // namespace
 
@@ -29,18 +54,22 @@ std::string_view contract(Code code) { return row(code).contract; }
 std::vector<Code> all_codes() {
   std::vector<Code> codes;
   codes.reserve(kTable.size());
-  for (std::size_t i = 0; i < kTable.size(); ++i) codes.push_back(static_cast<Code>(i));
+  for (const Row& row : kTable) codes.push_back(row.code);
   return codes;
 }
 
 bool find_code(std::string_view name, Code& code) {
-  for (std::size_t i = 0; i < kTable.size(); ++i) {
-    if (kTable[i].name == name) {
-      code = static_cast<Code>(i);
-      return true;
-    }
-  }
-  return false;
+  const auto* const found = std::ranges::find(kTable, name, &Row::name);
+  if (found == kTable.end()) return false;
+  code = found->code;
+  return true;
+}
+
+bool find_code(std::int64_t number, Code& code) {
+  if (number < 0 || std::cmp_greater_equal(number, kNumbers)) return false;
+  if (kRows[static_cast<std::size_t>(number)] == kNone) return false;
+  code = static_cast<Code>(number);
+  return true;
 }
 
 Error::Error(Code code) : code_(code) { rebuild(); }

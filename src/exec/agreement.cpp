@@ -128,7 +128,9 @@ std::vector<std::string> strings_of(const std::array<char, 404>& block) {
 }
 
 Error fault_of(const AgreementRecord& record, Rank rank) {
-  Error error(static_cast<Code>(record.fault - 1));
+  Code code = Code::PeerAborted;  // what a peer's number that is no code means at least
+  find_code(std::int64_t{record.fault}, code);
+  Error error(code);
   error.at("rank", rank);
   const std::vector<std::string> strings = strings_of(record.fault_text);
   if (!strings[0].empty()) error.expected(strings[0]);
@@ -169,7 +171,7 @@ AgreedFacts::AgreedFacts(const LayerOptions& options, const ProcessGroup& group,
       checks(static_cast<std::uint8_t>(options.checks)) {}
 
 void AgreementRecord::set_fault(const Error& error) {
-  fault = static_cast<std::uint32_t>(error.code()) + 1;
+  fault = static_cast<std::uint32_t>(error.code());
   std::size_t used = 0;
   const auto put = [&](std::initializer_list<std::string_view> strings) {
     std::size_t bytes = 0;

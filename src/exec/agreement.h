@@ -49,7 +49,7 @@ struct AgreementRecord {
   AgreedFacts facts;
   std::int64_t tokens = 0;
   std::int64_t accepted = 0;  // routes
-  std::uint32_t fault = 0;    // 0, or one more than the code of what this rank found on its own
+  std::uint32_t fault = 0;    // 0, or the code of what this rank found on its own
   std::array<char, 404> fault_text{};
 
   // Why this rank can't take part; every rank will throw it.

@@ -20,7 +20,7 @@ std::string& last_error_message() {
 
 wb_code fail(Code code, const char* message) {
   last_error_message() = message;
-  return static_cast<wb_code>(static_cast<int>(code) + 1);
+  return static_cast<wb_code>(code);
 }
 
 template <class Body>
@@ -31,7 +31,7 @@ wb_code guarded(Body&& body) noexcept {
   } catch (const Error& error) {
     return fail(error.code(), error.what());
   } catch (const std::bad_alloc&) {
-    return fail(Code::WorkspaceTooSmall, "WorkspaceTooSmall: memory is exhausted");
+    return fail(Code::MemoryExhausted, "MemoryExhausted");
   } catch (const std::exception& error) {
     return fail(Code::DeviceFault, error.what());
   }
@@ -67,8 +67,8 @@ namespace c_api = waybill::c_api;
 
 const char* wb_code_name(int32_t code) {
   if (code == WB_OK) return "OK";
-  if (code < 0 || code >= WB_CODE_COUNT) return nullptr;
-  return name(static_cast<waybill::Code>(code - 1)).data();  // names are literals
+  waybill::Code known{};
+  return waybill::find_code(code, known) ? name(known).data() : nullptr;  // names are literals
 }
 
 const char* wb_last_error_message(void) { return c_api::last_error_message().c_str(); }
