@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,17 @@ struct RowExchange {
   std::vector<std::int64_t> send_offsets, recv_offsets;  // [P+1] bytes
   Completion completion;
 };
+
+// What an exchange reads or writes: rows in wire order, and the first row of each peer [P+1].
+struct PeerRows {
+  std::span<const std::int32_t> offsets;
+  void* rows = nullptr;
+};
+
+// First dispatched row of each peer [P+1].
+inline std::span<const std::int32_t> payload_offsets(const HostPlan& plan) {
+  return plan.dedup() ? plan.payload_offsets() : plan.send_offsets();
+}
 
 // Columns that a later step of the layer reuses. "Wire rows" are rows in wire order.
 struct StepColumns {

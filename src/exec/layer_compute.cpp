@@ -6,6 +6,7 @@
 #include "exec/combine_rows.h"
 #include "exec/layer_state.h"
 #include "exec/parallel_ranges.h"
+#include "exec/row_tensors.h"
 #include "exec/stopwatch.h"
 #include "waybill/error.h"
 
@@ -31,8 +32,8 @@ Released MoeLayer::combine(Returned returned, const TensorView& output, const Te
     {
       const Stopwatch watch(dispatch->report.time.combine);
       const std::int64_t tokens = dispatch->routes.tokens;
-      s.check_rows(output, "output", tokens, {s.options.dtype, DType::f32});
-      if (shared != nullptr) s.check_rows(*shared, "shared", tokens, {DType::f32});
+      check_rows(output, "output", tokens, s.options.hidden, {s.options.dtype, DType::f32});
+      if (shared != nullptr) check_rows(*shared, "shared", tokens, s.options.hidden, {DType::f32});
       if (s.options.checks != Checks::off) s.registry.require_live(dispatch->placement);
       dispatch->lease.require(dispatch->placement);
       if (s.full_checks()) {

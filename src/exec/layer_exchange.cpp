@@ -7,6 +7,7 @@
 
 #include "exec/layer_state.h"
 #include "exec/parallel_ranges.h"
+#include "exec/row_tensors.h"
 #include "exec/stopwatch.h"
 #include "waybill/error.h"
 
@@ -25,7 +26,7 @@ InFlight MoeLayer::dispatch(Planned planned, const TensorView& hidden) {
   State& s = *state_;
   return s.guarded([&] {
     const auto dispatch = s.take(planned, Phase::planned);
-    s.check_rows(hidden, "hidden", dispatch->routes.tokens, {s.options.dtype});
+    check_rows(hidden, "hidden", dispatch->routes.tokens, s.options.hidden, {s.options.dtype});
     {
       const Stopwatch watch(dispatch->report.time.pack);
       s.pack(*dispatch, hidden);
@@ -33,19 +34,13 @@ InFlight MoeLayer::dispatch(Planned planned, const TensorView& hidden) {
     }
     const Stopwatch watch(dispatch->report.time.dispatch);
     StepColumns& columns = dispatch->columns;
-    const HostPlan& plan = columns.plan;
-    remote_byte_offsets(plan.dedup() ? plan.payload_offsets() : plan.send_offsets(), s.comm.self(),
-                        s.row_bytes(), dispatch->payload.send_offsets);
-    remote_byte_offsets(columns.payload_offsets, s.comm.self(), s.row_bytes(),
-                        dispatch->payload.recv_offsets);
-    s.submit(dispatch->payload, "dispatch", dispatch->buffers.remote, dispatch->buffers.input);
+    s.submit(dispatch->payload, "dispatch", s.row_bytes(),
+             {payload_offsets(columns.plan), dispatch->buffers.remote},
+             {columns.payload_offsets, dispatch->buffers.input});
     if (s.fields() > 0) {
-      const std::size_t bytes = s.fields() * sizeof(std::int32_t);
-      remote_byte_offsets(plan.send_offsets(), s.comm.self(), bytes, dispatch->fields.send_offsets);
-      remote_byte_offsets(columns.receive.recv_offsets(), s.comm.self(), bytes,
-                          dispatch->fields.recv_offsets);
-      s.submit(dispatch->fields, "dispatch_fields", columns.fields_out.data(),
-               columns.fields_in.data());
+      s.submit(dispatch->fields, "dispatch_fields", s.fields() * sizeof(std::int32_t),
+               {columns.plan.send_offsets(), columns.fields_out.data()},
+               {columns.receive.recv_offsets(), columns.fields_in.data()});
     }
     dispatch->phase = Phase::in_flight;
     return InFlight(dispatch);
@@ -75,18 +70,12 @@ Combining MoeLayer::give_back(Computed computed) {
     }
     const Stopwatch watch(dispatch->report.time.give_back);
     StepColumns& columns = dispatch->columns;
-    remote_byte_offsets(columns.receive.recv_offsets(), s.comm.self(), s.row_bytes(),
-                        dispatch->results.send_offsets);
-    remote_byte_offsets(columns.plan.send_offsets(), s.comm.self(), s.row_bytes(),
-                        dispatch->results.recv_offsets);
-    s.submit(dispatch->results, "return", dispatch->buffers.output, dispatch->buffers.remote);
+    const auto received = columns.receive.recv_offsets(), sent = columns.plan.send_offsets();
+    s.submit(dispatch->results, "return", s.row_bytes(), {received, dispatch->buffers.output},
+             {sent, dispatch->buffers.remote});
     if (s.full_checks()) {
-      remote_byte_offsets(columns.receive.recv_offsets(), s.comm.self(), 2 * sizeof(std::int32_t),
-                          dispatch->executed.send_offsets);
-      remote_byte_offsets(columns.plan.send_offsets(), s.comm.self(), 2 * sizeof(std::int32_t),
-                          dispatch->executed.recv_offsets);
-      s.submit(dispatch->executed, "return_fields", columns.executed_out.data(),
-               columns.executed_in.data());
+      s.submit(dispatch->executed, "return_fields", 2 * sizeof(std::int32_t),
+               {received, columns.executed_out.data()}, {sent, columns.executed_in.data()});
     }
     dispatch->phase = Phase::combining;
     return Combining(dispatch);
@@ -103,30 +92,6 @@ Returned MoeLayer::collect(Combining combining) {
     dispatch->phase = Phase::returned;
     return Returned(dispatch);
   });
-}
-
-void MoeLayer::State::check_rows(const TensorView& rows, std::string_view tensor,
-                                 std::int64_t tokens, std::initializer_list<DType> dtypes) const {
-  if (rows.device.kind != DeviceKind::cpu) {
-    throw Error(Code::DeviceUnavailable)
-        .at("tensor", tensor)
-        .expected("cpu")
-        .found(waybill::name(rows.device));
-  }
-  if (std::ranges::find(dtypes, rows.dtype) == dtypes.end()) {
-    throw Error(Code::DtypeMismatch)
-        .at("tensor", tensor)
-        .expected(*dtypes.begin())
-        .found(rows.dtype);
-  }
-  if (rows.rank != 2 || rows.shape[0] != tokens || rows.shape[1] != options.hidden ||
-      (rows.strides[1] != 1 && options.hidden > 1)) {
-    throw Error(Code::ShapeMismatch)
-        .at("tensor", tensor)
-        .expected(
-            fmt::format("[{}, {}] with the elements of a row adjacent", tokens, options.hidden))
-        .found(shape_text(rows));
-  }
 }
 
 // Local rows go straight to where they are received.
@@ -168,11 +133,13 @@ void MoeLayer::State::pack_fields(DispatchState& dispatch) const {
   }
 }
 
-void MoeLayer::State::submit(RowExchange& exchange, std::string_view phase, const void* send,
-                             void* recv) {
+void MoeLayer::State::submit(RowExchange& exchange, std::string_view phase, std::size_t bytes,
+                             const PeerRows& send, const PeerRows& recv) {
+  remote_byte_offsets(send.offsets, comm.self(), bytes, exchange.send_offsets);
+  remote_byte_offsets(recv.offsets, comm.self(), bytes, exchange.recv_offsets);
   exchange.completion =
-      comm.all_to_all_v({phase, static_cast<const std::byte*>(send), exchange.send_offsets,
-                         static_cast<std::byte*>(recv), exchange.recv_offsets});
+      comm.all_to_all_v({phase, static_cast<const std::byte*>(send.rows), exchange.send_offsets,
+                         static_cast<std::byte*>(recv.rows), exchange.recv_offsets});
 }
 
 // From receive rows to the runner's indices: no row is moved again.

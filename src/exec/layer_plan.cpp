@@ -30,10 +30,6 @@ LiveBytes column_bytes(const HostPlan& plan) {
   return LiveBytes{static_cast<std::int64_t>(entries * sizeof(std::int32_t))};
 }
 
-std::span<const std::int32_t> payload_offsets(const HostPlan& plan) {
-  return plan.dedup() ? plan.payload_offsets() : plan.send_offsets();
-}
-
 }  // namespace
 
 Routed MoeLayer::begin(const RoutesView& routes) {

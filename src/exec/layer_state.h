@@ -83,11 +83,11 @@ struct MoeLayer::State {
   void lay_out(DispatchState& dispatch);
 
   // dispatch, receive
-  void check_rows(const TensorView& rows, std::string_view tensor, std::int64_t tokens,
-                  std::initializer_list<DType> dtypes) const;
   void pack(DispatchState& dispatch, const TensorView& hidden) const;
   void pack_fields(DispatchState& dispatch) const;
-  void submit(RowExchange& exchange, std::string_view phase, const void* send, void* recv);
+  // Rows of `bytes` each, own rows left out.
+  void submit(RowExchange& exchange, std::string_view phase, std::size_t bytes,
+              const PeerRows& send, const PeerRows& recv);
   void index_rows(DispatchState& dispatch) const;
 
   // compute, give_back, combine
