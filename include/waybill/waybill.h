@@ -120,11 +120,12 @@ typedef struct wb_routes {
 #define WB_ROUTES_INIT \
   { .size = sizeof(wb_routes), .magic = WB_ROUTES_MAGIC }
 
-/* Names one dispatch of one runtime. The generation makes a handle that was used up, or another
- * runtime's, an error. */
+/* Names one step of one rank of one runtime: the index is theirs, the generation counts the rank's
+ * steps. Neither is used again while the process lives, so a handle that was used up, or another
+ * runtime's, is an error. */
 typedef struct wb_handle {
-  uint32_t index;
-  uint32_t generation;
+  uint64_t index;
+  uint64_t generation;
 } wb_handle;
 
 typedef struct wb_runtime wb_runtime;
@@ -138,10 +139,11 @@ void wb_runtime_close(wb_runtime* runtime);
 
 /* The calls of one step. A rank is driven by one thread at a time, with one step under way; all
  * ranks make the same calls in the same order. When a step fails on one rank it fails on all, and
- * the runtime takes no further step (PeerAborted). A call that is refused for its handle or a
- * struct changes nothing. */
+ * the runtime takes no further step (PeerAborted). A call that is refused for its handle, a struct
+ * or a tensor, or because another call is due, changes nothing: the handle stays good. */
 
-/* Selects replicas, plans, and agrees with all ranks before any payload moves. */
+/* Selects replicas, plans, and agrees with all ranks before any payload moves.
+ * PairedStateOverwritten before the rank's last step is combined or released. */
 wb_code wb_plan(wb_runtime* runtime, int32_t rank, const wb_routes* routes, wb_handle* handle);
 /* Packs and submits. `hidden` [tokens, hidden] in the runtime's dtype, rows without gaps; it may be
  * reused at return. */

@@ -13,13 +13,25 @@
 namespace waybill::c_api {
 namespace {
 
-std::string& last_error_message() {
-  thread_local std::string message;
-  return message;
+// What the last call of this thread that failed had to say.
+struct LastError {
+  std::string text;
+  const char* shown = "";
+};
+
+LastError& last_error() {
+  thread_local LastError error;
+  return error;
 }
 
-wb_code fail(Code code, const char* message) {
-  last_error_message() = message;
+wb_code fail(Code code, const char* message) noexcept {
+  LastError& last = last_error();
+  try {
+    last.text = message;
+    last.shown = last.text.c_str();
+  } catch (const std::bad_alloc&) {
+    last.shown = name(code).data();  // a literal
+  }
   return static_cast<wb_code>(code);
 }
 
@@ -34,6 +46,8 @@ wb_code guarded(Body&& body) noexcept {
     return fail(Code::MemoryExhausted, "MemoryExhausted");
   } catch (const std::exception& error) {
     return fail(Code::DeviceFault, error.what());
+  } catch (...) {
+    return fail(Code::DeviceFault, "an exception of unknown type");
   }
 }
 
@@ -61,8 +75,6 @@ wb_tensor contiguous(const void* data, int32_t dtype, std::initializer_list<std:
 }  // namespace
 }  // namespace waybill::c_api
 
-using waybill::InFlight;
-using waybill::Planned;
 namespace c_api = waybill::c_api;
 
 const char* wb_code_name(int32_t code) {
@@ -71,7 +83,7 @@ const char* wb_code_name(int32_t code) {
   return waybill::find_code(code, known) ? name(known).data() : nullptr;  // names are literals
 }
 
-const char* wb_last_error_message(void) { return c_api::last_error_message().c_str(); }
+const char* wb_last_error_message(void) { return c_api::last_error().shown; }
 
 wb_tensor wb_tensor_1d(const void* data, int32_t dtype, int64_t extent) {
   return c_api::contiguous(data, dtype, {extent});
@@ -100,15 +112,14 @@ wb_code wb_plan(wb_runtime* runtime, int32_t rank, const wb_routes* routes, wb_h
     wb_handle& result = c_api::required(handle, "handle");
     const waybill::RoutesView view =
         c_api::routes_of(c_api::checked(routes, "routes", WB_ROUTES_MAGIC));
-    result = on_rank.begin(on_rank.layer().plan(on_rank.layer().begin(view)));
+    result = on_rank.plan(view);
   });
 }
 
 wb_code wb_dispatch(wb_runtime* runtime, int32_t rank, wb_handle handle, const wb_tensor* hidden) {
   return c_api::guarded([&] {
     c_api::RankRuntime& on_rank = c_api::required(runtime, "runtime").on(rank);
-    const waybill::TensorView rows = c_api::view_of(hidden, "hidden");
-    on_rank.advance(on_rank.layer().dispatch(on_rank.take<Planned>(handle), rows));
+    on_rank.dispatch(handle, c_api::view_of(hidden, "hidden"));
   });
 }
 
@@ -119,10 +130,7 @@ wb_code wb_combine(wb_runtime* runtime, int32_t rank, wb_handle handle, const wb
     const waybill::TensorView rows = c_api::view_of(output, "output");
     waybill::TensorView shared_rows;
     if (shared != nullptr) shared_rows = c_api::view_of(shared, "shared");
-    waybill::MoeLayer& layer = on_rank.layer();
-    waybill::Received received = layer.receive(on_rank.take<InFlight>(handle));
-    layer.combine(layer.collect(layer.give_back(layer.compute(std::move(received)))), rows,
-                  shared == nullptr ? nullptr : &shared_rows);
+    on_rank.combine(handle, rows, shared == nullptr ? nullptr : &shared_rows);
   });
 }
 

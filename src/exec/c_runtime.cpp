@@ -7,14 +7,15 @@
 #include <utility>
 
 #include "exec/c_arguments.h"
+#include "exec/row_tensors.h"
 
 namespace waybill::c_api {
 namespace {
 
 // Numbers the runtimes of this process, so that a handle of one is unknown to the others.
-std::uint32_t next_runtime_tag() {
-  static std::atomic<std::uint32_t> next{1};
-  return next.fetch_add(1, std::memory_order_relaxed) << 16;
+std::uint64_t next_runtime_number() {
+  static std::atomic<std::uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
 }
 
 ExpertSource borrowed_experts(const wb_expert_weights* weights, const LayerOptions& options) {
@@ -42,14 +43,42 @@ CommOptions comm_options(const wb_runtime_options& options) {
 
 }  // namespace
 
-RankRuntime::RankRuntime(std::uint32_t index, std::unique_ptr<Communicator> comm,
+RankRuntime::RankRuntime(std::uint64_t index, std::unique_ptr<Communicator> comm,
                          const LayerOptions& options, PlacementRegistry& registry,
                          const Topology& topology, const ExpertSource& experts)
-    : index_(index), comm_(std::move(comm)), layer_(options, *comm_, registry, topology, experts) {}
+    : index_(index),
+      comm_(std::move(comm)),
+      options_(options),
+      layer_(options, *comm_, registry, topology, experts) {}
 
-wb_handle RankRuntime::begin(Planned planned) {
-  step_ = std::move(planned);
+wb_handle RankRuntime::plan(const RoutesView& routes) {
+  if (!std::holds_alternative<std::monostate>(step_)) {
+    throw Error(Code::PairedStateOverwritten)
+        .at("index", index_)
+        .at("generation", generation_)
+        .expected("the step before combined or released");
+  }
+  step_ = layer_.plan(layer_.begin(routes));
   return {index_, ++generation_};
+}
+
+void RankRuntime::dispatch(wb_handle handle, const TensorView& hidden) {
+  check(hidden, "hidden", held<Planned>(handle).plan().tokens(), {options_.dtype});
+  step_ = layer_.dispatch(take<Planned>(), hidden);
+}
+
+void RankRuntime::combine(wb_handle handle, const TensorView& output, const TensorView* shared) {
+  const std::int32_t tokens = held<InFlight>(handle).plan().tokens();
+  check(output, "output", tokens, {options_.dtype, DType::f32});
+  if (shared != nullptr) check(*shared, "shared", tokens, {DType::f32});
+  Received received = layer_.receive(take<InFlight>());
+  layer_.combine(layer_.collect(layer_.give_back(layer_.compute(std::move(received)))), output,
+                 shared);
+}
+
+void RankRuntime::release(wb_handle handle) {
+  require_live(handle);
+  step_ = std::monostate{};
 }
 
 void RankRuntime::require_live(wb_handle handle) const {
@@ -66,22 +95,23 @@ void RankRuntime::require_live(wb_handle handle) const {
 }
 
 template <class Stage>
-Stage RankRuntime::take(wb_handle handle) {
+const Stage& RankRuntime::held(wb_handle handle) const {
   require_live(handle);
-  if (!std::holds_alternative<Stage>(step_)) {
-    constexpr bool wants_planned = std::is_same_v<Stage, Planned>;
-    throw Error(Code::HandleTypeMismatch)
-        .expected(wants_planned ? "a handle that wasn't dispatched yet" : "a dispatched handle")
-        .found(wants_planned ? "a dispatched one" : "one that is only planned");
-  }
+  if (const Stage* stage = std::get_if<Stage>(&step_)) return *stage;
+  constexpr bool wants_planned = std::is_same_v<Stage, Planned>;
+  throw Error(Code::HandleTypeMismatch)
+      .expected(wants_planned ? "a handle that wasn't dispatched yet" : "a dispatched handle")
+      .found(wants_planned ? "a dispatched one" : "one that is only planned");
+}
+
+template <class Stage>
+Stage RankRuntime::take() {
   return std::get<Stage>(std::exchange(step_, std::monostate{}));
 }
-template Planned RankRuntime::take<Planned>(wb_handle);
-template InFlight RankRuntime::take<InFlight>(wb_handle);
 
-void RankRuntime::release(wb_handle handle) {
-  require_live(handle);
-  step_ = std::monostate{};
+void RankRuntime::check(const TensorView& rows, std::string_view tensor, std::int32_t tokens,
+                        std::initializer_list<DType> dtypes) const {
+  check_rows(rows, tensor, tokens, options_.hidden, dtypes);
 }
 
 }  // namespace waybill::c_api
@@ -104,10 +134,10 @@ wb_runtime::wb_runtime(const wb_runtime_options& options, const wb_expert_weight
   registry_.activate(placement->version());
 
   const auto experts = waybill::c_api::borrowed_experts(weights, options_);
-  const std::uint32_t tag = waybill::c_api::next_runtime_tag();
+  const std::uint64_t runtime = waybill::c_api::next_runtime_number() << 16;
   for (std::int32_t rank = 0; rank < options.ranks; ++rank) {
     ranks_.push_back(std::make_unique<waybill::c_api::RankRuntime>(
-        tag | static_cast<std::uint32_t>(rank), group_.join(waybill::Rank{rank}), options_,
+        runtime | static_cast<std::uint64_t>(rank), group_.join(waybill::Rank{rank}), options_,
         registry_, topology, experts));
   }
 }

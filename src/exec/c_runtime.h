@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -13,31 +15,40 @@
 
 namespace waybill::c_api {
 
-// A rank has one step under way, so {index, generation} is {rank, number of the step}; the upper
-// half of the index names the runtime.
+// A rank has one step under way. A handle's index is the number of the runtime and the rank, its
+// generation the number of the rank's step: 64 bits each, so that none is ever used again.
+//
+// What is refused for an argument leaves the step as it is; what fails later ends it.
 class RankRuntime {
  public:
-  using Step = std::variant<std::monostate, Planned, InFlight>;
-
-  RankRuntime(std::uint32_t index, std::unique_ptr<Communicator> comm, const LayerOptions& options,
+  RankRuntime(std::uint64_t index, std::unique_ptr<Communicator> comm, const LayerOptions& options,
               PlacementRegistry& registry, const Topology& topology, const ExpertSource& experts);
 
-  MoeLayer& layer() { return layer_; }
-  wb_handle begin(Planned planned);
-  void advance(InFlight in_flight) { step_ = std::move(in_flight); }
-  // Takes the step out of the handle, which ends it unless advance() follows: HandleUnknown
-  // (another runtime's or rank's, or made up), HandleReleased (used up), HandleTypeMismatch
-  // (another stage).
-  template <class Stage>
-  Stage take(wb_handle handle);
+  // PairedStateOverwritten while a step is under way.
+  wb_handle plan(const RoutesView& routes);
+  // These throw HandleUnknown (another runtime's or rank's handle, or made up), HandleReleased
+  // (used up) and HandleTypeMismatch (another stage's); and what check_rows() throws.
+  void dispatch(wb_handle handle, const TensorView& hidden);
+  void combine(wb_handle handle, const TensorView& output, const TensorView* shared);
   void release(wb_handle handle);
 
  private:
-  void require_live(wb_handle handle) const;
+  using Step = std::variant<std::monostate, Planned, InFlight>;
 
-  const std::uint32_t index_;
-  std::uint32_t generation_ = 0;
+  void require_live(wb_handle handle) const;
+  // The step that the handle names, once it is known to be at that stage.
+  template <class Stage>
+  const Stage& held(wb_handle handle) const;
+  // The same, out of the handle: the step ends unless its next stage follows.
+  template <class Stage>
+  Stage take();
+  void check(const TensorView& rows, std::string_view tensor, std::int32_t tokens,
+             std::initializer_list<DType> dtypes) const;
+
+  const std::uint64_t index_;
+  std::uint64_t generation_ = 0;
   const std::unique_ptr<Communicator> comm_;
+  const LayerOptions options_;
   MoeLayer layer_;
   Step step_;
 };
@@ -48,7 +59,6 @@ struct wb_runtime {
   wb_runtime(const wb_runtime_options& options, const wb_expert_weights* weights);
 
   waybill::c_api::RankRuntime& on(std::int32_t rank);
-  const waybill::LayerOptions& options() const { return options_; }
 
  private:
   const waybill::LayerOptions options_;

@@ -10,7 +10,7 @@
 
 #include "waybill/waybill.h"
 
-enum { RANKS = 2, EXPERTS = 5, HIDDEN = 12, FF = 7, TOPK = 2, TOKENS = 6 };
+enum { RANKS = 2, EXPERTS = 5, HIDDEN = 12, FF = 7, TOPK = 2, TOKENS = 6, BAD_TENSORS = 4 };
 
 static int failures = 0;
 
@@ -125,21 +125,46 @@ typedef struct rank_thread {
   int32_t rank;
   wb_code bad_route, plan, dispatch, early_combine, second_dispatch, foreign, combine,
       second_combine;
+  wb_code second_plan[2]; /* before and after the dispatch */
+  wb_code other_rows[BAD_TENSORS], other_output[BAD_TENSORS];
   char message[256];
 } rank_thread;
 
+/* Tensors that no step of this test takes as rows, and why. */
+static void bad_tensors(float* data, wb_tensor tensors[BAD_TENSORS]) {
+  tensors[0] = wb_tensor_2d(data, WB_F32, TOKENS - 1, HIDDEN);
+  tensors[1] = wb_tensor_2d(data, WB_F16, TOKENS, HIDDEN);
+  tensors[2] = wb_tensor_2d(NULL, WB_F32, TOKENS, HIDDEN);
+  tensors[3] = wb_tensor_2d(data, WB_F32, TOKENS, HIDDEN);
+  tensors[3].rank = 9;
+}
+static const wb_code bad_tensor_codes[BAD_TENSORS] = {WB_ShapeMismatch, WB_DtypeMismatch,
+                                                      WB_InvalidValue, WB_InvalidValue};
+
+/* One step, with a refused call before each good one: the handle stays what it was. */
 static void* run_step(void* argument) {
   rank_thread* self = argument;
   const wb_routes routes = routes_of(self->rank);
   const wb_tensor in = wb_tensor_2d(hidden[self->rank], WB_F32, TOKENS, HIDDEN);
   const wb_tensor out = wb_tensor_2d(output[self->rank], WB_F32, TOKENS, HIDDEN);
   const wb_tensor last = wb_tensor_2d(shared[self->rank], WB_F32, TOKENS, HIDDEN);
-  wb_handle handle = {0, 0};
+  wb_tensor bad_in[BAD_TENSORS], bad_out[BAD_TENSORS];
+  bad_tensors(&hidden[self->rank][0][0], bad_in);
+  bad_tensors(&output[self->rank][0][0], bad_out);
+  wb_handle handle = {0, 0}, ignored = {0, 0};
   self->plan = wb_plan(self->runtime, self->rank, &routes, &handle);
+  self->second_plan[0] = wb_plan(self->runtime, self->rank, &routes, &ignored);
+  for (int i = 0; i < BAD_TENSORS; ++i) {
+    self->other_rows[i] = wb_dispatch(self->runtime, self->rank, handle, &bad_in[i]);
+  }
   self->early_combine = wb_combine(self->runtime, self->rank, handle, &out, &last);
   self->foreign = wb_dispatch(self->other_runtime, self->rank, handle, &in);
   self->dispatch = wb_dispatch(self->runtime, self->rank, handle, &in);
   self->second_dispatch = wb_dispatch(self->runtime, self->rank, handle, &in);
+  self->second_plan[1] = wb_plan(self->runtime, self->rank, &routes, &handle);
+  for (int i = 0; i < BAD_TENSORS; ++i) {
+    self->other_output[i] = wb_combine(self->runtime, self->rank, handle, &bad_out[i], &last);
+  }
   self->combine = wb_combine(self->runtime, self->rank, handle, &out, &last);
   self->second_combine = wb_combine(self->runtime, self->rank, handle, &out, &last);
   return NULL;
@@ -181,6 +206,11 @@ static void step_equals_direct_evaluation(void) {
     on_both_ranks(ranks, run_step);
     for (int rank = 0; rank < RANKS; ++rank) {
       EXPECT(ranks[rank].plan == WB_OK);
+      for (int i = 0; i < 2; ++i) EXPECT(ranks[rank].second_plan[i] == WB_PairedStateOverwritten);
+      for (int i = 0; i < BAD_TENSORS; ++i) {
+        EXPECT(ranks[rank].other_rows[i] == bad_tensor_codes[i]);
+        EXPECT(ranks[rank].other_output[i] == bad_tensor_codes[i]);
+      }
       EXPECT(ranks[rank].early_combine == WB_HandleTypeMismatch);
       EXPECT(ranks[rank].foreign == WB_HandleUnknown);
       EXPECT(ranks[rank].dispatch == WB_OK);
@@ -210,6 +240,52 @@ static void bad_route_fails_on_every_rank(void) {
     EXPECT(strstr(ranks[rank].message, "token 4") != NULL);
     EXPECT(ranks[rank].plan == WB_PeerAborted);
   }
+  wb_runtime_close(runtime);
+}
+
+static wb_runtime_options one_rank(void) {
+  wb_runtime_options options = WB_RUNTIME_OPTIONS_INIT;
+  options.experts = EXPERTS;
+  options.hidden = HIDDEN;
+  options.topk = TOPK;
+  return options;
+}
+
+/* As many runtimes after it as 16 bits can tell apart, and its handle is still unknown to them. */
+static void handles_of_closed_runtimes_stay_unknown(void) {
+  const wb_runtime_options options = one_rank();
+  const wb_routes routes = routes_of(0);
+  wb_handle old = {0, 0};
+  wb_runtime* runtime = NULL;
+  EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_OK);
+  EXPECT(wb_plan(runtime, 0, &routes, &old) == WB_OK);
+  wb_runtime_close(runtime);
+  int known = 0;
+  for (int i = 0; i <= 1 << 16; ++i) {
+    EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_OK);
+    known += wb_release(runtime, 0, old) != WB_HandleUnknown;
+    wb_runtime_close(runtime);
+  }
+  EXPECT(known == 0);
+}
+
+/* A handle that was released isn't the next one, and a step can be given up at either stage. */
+static void released_handles_stay_released(void) {
+  const wb_runtime_options options = one_rank();
+  const wb_routes routes = routes_of(0);
+  const wb_tensor in = wb_tensor_2d(hidden[0], WB_F32, TOKENS, HIDDEN);
+  const wb_tensor out = wb_tensor_2d(output[0], WB_F32, TOKENS, HIDDEN);
+  wb_runtime* runtime = NULL;
+  EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_OK);
+  wb_handle first = {0, 0}, second = {0, 0};
+  EXPECT(wb_plan(runtime, 0, &routes, &first) == WB_OK);
+  EXPECT(wb_release(runtime, 0, first) == WB_OK);
+  EXPECT(wb_release(runtime, 0, first) == WB_HandleReleased);
+  EXPECT(wb_plan(runtime, 0, &routes, &second) == WB_OK);
+  EXPECT(wb_dispatch(runtime, 0, first, &in) == WB_HandleReleased);
+  EXPECT(wb_dispatch(runtime, 0, second, &in) == WB_OK);
+  EXPECT(wb_combine(runtime, 0, first, &out, NULL) == WB_HandleReleased);
+  EXPECT(wb_combine(runtime, 0, second, &out, NULL) == WB_OK);
   wb_runtime_close(runtime);
 }
 
@@ -276,6 +352,8 @@ int main(void) {
   codes_keep_their_numbers();
   step_equals_direct_evaluation();
   bad_route_fails_on_every_rank();
+  released_handles_stay_released();
+  handles_of_closed_runtimes_stay_unknown();
   structs_and_arguments_are_checked();
   if (failures == 0) printf("all expectations hold\n");
   return failures == 0 ? 0 : 1;
