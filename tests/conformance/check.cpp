@@ -34,9 +34,24 @@ std::vector<std::int32_t> ascending(std::int32_t ranks) {
   return order;
 }
 
-}  // namespace
+void check_one(Check& check, const std::string& file, const Json& document) {
+  const std::string name = FixtureSet::kind(document);
+  const Kind* kind = find_kind(name);
+  if (name.empty()) {
+    check.report.unchecked(fmt::format("{}: no schema of a known form", file));
+  } else if (kind == nullptr) {
+    check.report.unchecked(fmt::format("{}: {}", file, name));
+  } else if (kind->needs_plans && check.trace == nullptr) {
+    check.report.unchecked(fmt::format("{}: needs routes and a placement that agree", file));
+  } else {
+    const Value root(document, file);
+    check.report.guard(root, [&] { kind->check(check, root); });
+  }
+}
 
-Report check_set(const FixtureSet& set) {
+// Plans the set's routes, then hands the check to `body`.
+template <class Body>
+Report with_plans(const FixtureSet& set, const Body& body) {
   Report report;
   std::optional<Problem> problem;
   std::optional<Trace> trace;
@@ -49,21 +64,20 @@ Report check_set(const FixtureSet& set) {
     });
   }
   Check check{set, report, trace ? &*problem : nullptr, trace ? &*trace : nullptr};
-  for (const auto& [file, document] : set.files()) {
-    const std::string name = FixtureSet::kind(document);
-    const Kind* kind = find_kind(name);
-    if (name.empty()) {
-      report.unchecked(fmt::format("{}: no schema of a known form", file));
-    } else if (kind == nullptr) {
-      report.unchecked(fmt::format("{}: {}", file, name));
-    } else if (kind->needs_plans && check.trace == nullptr) {
-      report.unchecked(fmt::format("{}: needs routes and a placement that agree", file));
-    } else {
-      const Value root(document, file);
-      report.guard(root, [&] { kind->check(check, root); });
-    }
-  }
+  body(check);
   return report;
+}
+
+}  // namespace
+
+Report check_set(const FixtureSet& set) {
+  return with_plans(set, [&](Check& check) {
+    for (const auto& [file, document] : set.files()) check_one(check, file, document);
+  });
+}
+
+Report check_file(const FixtureSet& set, const std::string& file) {
+  return with_plans(set, [&](Check& check) { check_one(check, file, set.files().at(file)); });
 }
 
 }  // namespace waybill::conformance

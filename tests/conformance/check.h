@@ -18,6 +18,8 @@ struct Check {
 };
 
 Report check_set(const FixtureSet& set);
+// Only what one file states; the whole set still gives the inputs.
+Report check_file(const FixtureSet& set, const std::string& file);
 
 void check_identity(Check& check, const Value& root);
 void check_routes(Check& check, const Value& root);

@@ -115,6 +115,11 @@ Json neighbour(const Json& document, const Json::json_pointer& pointer) {
   return value;
 }
 
+// Most values are checked where they stand; what another file restates is checked there.
+bool caught(const FixtureSet& set, const std::string& file) {
+  return !check_file(set, file).violations().empty() || !check_set(set).violations().empty();
+}
+
 class Leaves : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Leaves, ChangingADerivedOneIsAViolation) {
@@ -133,7 +138,7 @@ TEST_P(Leaves, ChangingADerivedOneIsAViolation) {
       for (const Json& other : {changed(original), neighbour(document, place)}) {
         if (other == original) continue;
         document.at(place) = other;
-        EXPECT_FALSE(check_set(set).violations().empty())
+        EXPECT_TRUE(caught(set, file))
             << file << "#" << pointer << ": " << original << " -> " << other;
         document.at(place) = original;
         ++tried;
