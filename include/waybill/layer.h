@@ -91,7 +91,9 @@ using Returned = Handle<struct ReturnedStage>;
 using Released = Handle<struct ReleasedStage>;
 
 // Not thread-safe: one layer object per rank and stream of steps. All peers make the same calls in
-// the same order. Any exception aborts the group, so that no peer waits for this rank.
+// the same order. Any exception aborts the group, so that no peer waits for this rank. Once it has
+// seen its largest batch, a step allocates nothing that grows with tokens: a few kilobytes that
+// describe peers, experts and slots.
 //
 // A call takes its handle and returns the next one. A handle that was moved from or whose stage is
 // past is HandleReuse, after the combine HandleReleased, before its stage HandleTypeMismatch, of

@@ -118,8 +118,8 @@ HostPlan build_plan(const RoutesView& routes, const SelectionTable& table,
 HostPlan build_plan(const RoutesView& routes, std::span<const std::int32_t> assigned_slots,
                     const Placement& placement, const ProcessGroup& group, Rank source,
                     const PlanOptions& options = {});
-// The same in the memory of an earlier plan, whose size only grows: the steps of a layer allocate
-// nothing once it has seen its largest batch. When this throws, `plan` is empty.
+// The same in the memory of an earlier plan, whose size only grows: nothing is allocated once it
+// has held its largest batch. When this throws, `plan` is empty.
 void rebuild_plan(HostPlan& plan, const RoutesView& routes, const SelectionTable& table,
                   const Placement& placement, const ProcessGroup& group, Rank source,
                   const PlanOptions& options = {});
@@ -165,7 +165,7 @@ class ReceivePlan {
 // PeerCountDisagreement when it has another size, a count is negative or the sum exceeds 2^31-1.
 ReceivePlan build_receive_plan(std::span<const std::int32_t> counts, std::int32_t local_slots,
                                const ProcessGroup& group);
-// The same in the memory of an earlier plan. When this throws, `plan` is empty.
+// The same in the memory of an earlier plan, likewise. When this throws, `plan` is empty.
 void rebuild_receive_plan(ReceivePlan& plan, std::span<const std::int32_t> counts,
                           std::int32_t local_slots, const ProcessGroup& group);
 

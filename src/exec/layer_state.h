@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -47,11 +48,15 @@ struct MoeLayer::State {
     } catch (const Error& error) {
       fail(error);
       throw;
+    } catch (const std::bad_alloc&) {
+      fail(no_memory);
+      throw;
     } catch (const std::exception& error) {
       fail(Error(Code::PeerAborted).note(error.what()));
       throw;
     }
   }
+  const Error no_memory{Code::MemoryExhausted};  // made before memory is short
   void fail(const Error& cause);
 
   // The state of a handle that this call may use now: HandleReuse (moved from, or used before),

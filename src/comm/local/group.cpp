@@ -1,6 +1,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -37,6 +38,8 @@ class Failures {
     if (!first_ || (is_cause && !has_cause_)) first_ = std::move(failure);
     has_cause_ = has_cause_ || is_cause;
   }
+  const Error no_memory{Code::MemoryExhausted};  // made before memory is short
+
   void rethrow() const {
     if (first_) std::rethrow_exception(first_);
   }
@@ -54,6 +57,9 @@ void run_rank(const std::function<void(Communicator&)>& body, Communicator& comm
   } catch (const Error& error) {
     failures.add(std::current_exception(), error.code() != Code::PeerAborted);
     comm.abort(error);
+  } catch (const std::bad_alloc&) {
+    failures.add(std::current_exception(), true);
+    comm.abort(failures.no_memory);
   } catch (const std::exception& error) {
     failures.add(std::current_exception(), true);
     comm.abort(Error(Code::PeerAborted).note(error.what()));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -168,7 +169,7 @@ void Rendezvous::fail(Lock& lock, Round& round, PeerSlot self, Error error) {
 }
 
 void Rendezvous::abandon(Round& round, PeerSlot self) noexcept {
-  abort(self, Error(Code::PeerAborted).note("an exchange was given up before its completion"));
+  abort(self, abandoned_);
   Lock lock(mutex_);
   changed_.wait(lock, [&] { return round.copying == 0; });
 }
@@ -178,9 +179,15 @@ void Rendezvous::abort(PeerSlot self, const Error& cause) noexcept {
   set_abort(self, cause);
 }
 
-void Rendezvous::set_abort(PeerSlot self, const Error& cause) {
+void Rendezvous::set_abort(PeerSlot self, const Error& cause) noexcept {
   if (abort_) return;
-  abort_ = Abort{group_.rank_of(self), phase_[self.index()], cause};
+  const Rank rank = group_.rank_of(self);
+  const std::string_view phase = phase_[self.index()];
+  try {
+    abort_ = Abort{rank, phase, cause};
+  } catch (const std::bad_alloc&) {
+    abort_ = Abort{rank, phase, std::move(no_memory_)};
+  }
   changed_.notify_all();
 }
 

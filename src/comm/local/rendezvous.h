@@ -80,7 +80,7 @@ class Rendezvous {
   void await(Lock& lock, Round& round, PeerSlot self, std::int32_t Round::*count,
              bool Contribution::*passed, Clock::time_point deadline);
   void leave(Round& round);
-  void set_abort(PeerSlot self, const Error& cause);
+  void set_abort(PeerSlot self, const Error& cause) noexcept;
   [[noreturn]] void fail(Lock& lock, Round& round, PeerSlot self, Error error);
   Error aborted() const;
   // The first peer that left the group without `passed`.
@@ -98,6 +98,10 @@ class Rendezvous {
   std::vector<std::string_view> phase_;  // [P] phase that a peer entered last
   std::vector<bool> departed_;           // [P]
   std::optional<Abort> abort_;
+  // Made beforehand: to give up must not need memory.
+  const Error abandoned_ =
+      Error(Code::PeerAborted).note("an exchange was given up before its completion");
+  Error no_memory_{Code::MemoryExhausted};
 };
 
 }  // namespace waybill::local
