@@ -1,5 +1,6 @@
 // waybill: the command.
 #include <algorithm>
+#include <cstdio>
 #include <exception>
 #include <new>
 #include <string_view>
@@ -9,25 +10,39 @@
 #include "failure.h"
 #include "waybill/error.h"
 
-int main(int argc, char** argv) {
-  using namespace waybill;
+namespace waybill::cli {
+namespace {
+
+Exit command(int argc, char** argv) {
   const bool json = std::any_of(argv, argv + argc,
                                 [](std::string_view argument) { return argument == "--json"; });
   try {
-    cli::CommandLine line;
-    cli::add_run(line);
-    cli::add_plan(line);
-    cli::add_doctor(line);
-    cli::add_explain(line);
-    cli::add_make_checkpoint(line);
-    cli::add_verify(line);
-    cli::add_later(line);
-    return static_cast<int>(cli::finish_output(line.execute(argc, argv)));
+    CommandLine line;
+    add_run(line);
+    add_plan(line);
+    add_doctor(line);
+    add_explain(line);
+    add_make_checkpoint(line);
+    add_verify(line);
+    add_later(line);
+    return finish_output(line.execute(argc, argv));
   } catch (const Error& error) {
-    return static_cast<int>(cli::report(error, json));
+    return report(error, json);
   } catch (const std::bad_alloc&) {
-    return static_cast<int>(cli::report(Error(Code::MemoryExhausted), json));
+    return report(Error(Code::MemoryExhausted), json);
   } catch (const std::exception& failure) {
-    return static_cast<int>(cli::report(failure, json));
+    return report(failure, json);
+  }
+}
+
+}  // namespace
+}  // namespace waybill::cli
+
+int main(int argc, char** argv) {
+  try {
+    return static_cast<int>(waybill::cli::command(argc, argv));
+  } catch (...) {  // while an error was reported, most likely for want of memory
+    std::fputs("waybill: an error could not be reported\n", stderr);
+    return static_cast<int>(waybill::cli::Exit::violation);
   }
 }
