@@ -49,12 +49,19 @@ bool ScarceMemory::used() const { return heap.failed; }
 
 }  // namespace waybill::testing
 
-// The other forms of new call these.
+// The other forms of new call these, except that a sanitizer has nothrow forms of its own.
 void* operator new(std::size_t bytes) {
   return waybill::testing::allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return waybill::testing::allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 void operator delete(void* block) noexcept { std::free(block); }
 void operator delete(void* block, std::size_t) noexcept { std::free(block); }
