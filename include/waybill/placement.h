@@ -22,7 +22,7 @@ struct Slot {
   Rank rank;            // u(q)
   std::string domain;   // topology label, empty: not stated
   CheckpointVersion checkpoint;
-  std::string parameter_digest;  // digest of the expert's state, empty: not stated
+  std::string parameter_digest;  // of the expert's state; empty: not stated, by no replica of it
 };
 
 // A validated slot table. Slots keep the manifest's order; SlotId is the index in it, and a rank's

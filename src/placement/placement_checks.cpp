@@ -66,30 +66,26 @@ void check_cover(const PlacementVersion& version, std::int32_t experts, std::int
   }
 }
 
-// Replicas of one expert hold one state. A digest that isn't stated is compared with nothing.
+// Replicas of one expert hold one state. Where one of them states a digest, a replica without one
+// would be taken for equal on its name alone (0x02B2).
 void check_replicas_agree(const std::vector<Slot>& slots, std::int32_t experts, Faults& faults) {
-  struct State {
-    const Slot* first = nullptr;
-    std::string_view digest;
+  const auto text = [](const std::string& label) {
+    return label.empty() ? std::string("none") : label;
   };
-  std::vector<State> states(std::min(static_cast<std::size_t>(experts), slots.size()));
+  std::vector<const Slot*> first(std::min(static_cast<std::size_t>(experts), slots.size()));
   for (const Slot& slot : slots) {
-    if (slot.expert.index() >= states.size()) continue;  // negative ones too
-    State& state = states[slot.expert.index()];
-    if (state.first == nullptr) state.first = &slot;
-    if (slot.checkpoint != state.first->checkpoint) {
-      faults.report(slot_error(Code::CheckpointMismatch, slot)
+    if (slot.expert.index() >= first.size()) continue;  // negative ones too
+    const Slot*& reference = first[slot.expert.index()];
+    if (reference == nullptr) reference = &slot;
+    const auto disagree = [&](Code code, const std::string& expected, const std::string& found) {
+      if (found == expected) return;
+      faults.report(slot_error(code, slot)
                         .at("expert", slot.expert)
-                        .expected(state.first->checkpoint)
-                        .found(slot.checkpoint));
-    }
-    if (state.digest.empty()) state.digest = slot.parameter_digest;
-    if (!slot.parameter_digest.empty() && slot.parameter_digest != state.digest) {
-      faults.report(slot_error(Code::ParameterDigestMismatch, slot)
-                        .at("expert", slot.expert)
-                        .expected(state.digest)
-                        .found(slot.parameter_digest));
-    }
+                        .expected(text(expected))
+                        .found(text(found)));
+    };
+    disagree(Code::CheckpointMismatch, reference->checkpoint.value, slot.checkpoint.value);
+    disagree(Code::ParameterDigestMismatch, reference->parameter_digest, slot.parameter_digest);
   }
 }
 

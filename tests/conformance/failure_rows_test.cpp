@@ -70,7 +70,8 @@ void rank_outside_the_group(const Fixture& f) {
   }
   for (const std::int32_t rank : {3, 4, 5, 6}) {
     const std::string name = "extra-" + std::to_string(rank);
-    slots.push_back({name, ExpertId{0}, name, Rank{rank}, "", checkpoint, ""});
+    slots.push_back(
+        {name, ExpertId{0}, name, Rank{rank}, "", checkpoint, slots[0].parameter_digest});
   }
   slots[5].rank = Rank{7};
   const Placement wide(v17, 4, 8, std::move(slots));

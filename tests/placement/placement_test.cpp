@@ -98,9 +98,21 @@ TEST(Placement, RankWithoutASlotIsRefused) {
   EXPECT_EQ(error.coordinate("rank"), "0");
 }
 
-TEST(Placement, UnstatedDigestIsComparedWithNothing) {
+TEST(Placement, ADigestStatedByOneReplicaAloneProvesNothing) {
+  for (const std::size_t silent : {0U, 1U}) {
+    std::vector<Slot> slots = three_slots();
+    slots[silent].parameter_digest.clear();
+    const Error error = fault([&] { place(slots); });
+    EXPECT_EQ(error.code(), Code::ParameterDigestMismatch);
+    EXPECT_EQ(error.coordinate("slot"), "q1");
+    EXPECT_EQ(silent == 0 ? error.expected_text() : error.found_text(), "none");
+  }
+}
+
+TEST(Placement, DigestsMayBeLeftOutForAllReplicasOfAnExpert) {
   std::vector<Slot> slots = three_slots();
   slots[0].parameter_digest.clear();
+  slots[1].parameter_digest.clear();
   EXPECT_EQ(place(slots).slots(), 3);
 }
 
