@@ -16,9 +16,10 @@ namespace {
 
 using Body = std::function<void(Communicator&)>;
 
-// Runs `body` on every rank and returns the error of each; none where it returned.
+// Runs `body` on every rank and returns the error of each; none where it returned. Unless a test is
+// about time-outs, only an abort can release a rank that waits.
 std::vector<std::optional<Error>> errors_of(const ProcessGroup& group, const Body& body,
-                                            CommOptions options = {}) {
+                                            CommOptions options = {std::chrono::hours(24)}) {
   std::vector<std::optional<Error>> errors(static_cast<std::size_t>(group.size()));
   LocalGroup local(group, options);
   try {

@@ -106,6 +106,7 @@ static wb_runtime_options two_ranks(void) {
   options.selector = WB_SELECT_ROUND_ROBIN;
   options.dedup = 1;
   options.checks = WB_CHECKS_FULL;
+  options.timeout_ms = 24 * 3600 * 1000; /* a failed step must not need it */
   return options;
 }
 

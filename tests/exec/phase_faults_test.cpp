@@ -1,8 +1,12 @@
 // One rank fails in any phase of a step: the others return a typed error instead of waiting for it.
+// No wait ends by itself before the day does: only the abort releases a rank.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "exec/layer_case.h"
@@ -34,6 +38,7 @@ LayerCase four_ranks(bool dedup, Checks checks) {
   c.hidden.assign(8 * 4000, 1.0F);
   c.source = testing::scaling_experts(std::vector<float>(8, 1.0F), 4000, DType::f32);
   c.runner = testing::make_scaling_runner;
+  c.comm.timeout = std::chrono::hours(24);
   return c;
 }
 
@@ -88,17 +93,29 @@ class BrokenRunner final : public ExpertRunner {
   }
 };
 
-TEST(OneRanksRunner, ThrowsAForeignExceptionAndNobodyHangs) {
-  LayerCase c = four_ranks(false, Checks::counts);
-  std::vector<std::optional<Error>> errors;
-  EXPECT_THROW(errors = testing::errors_of(c, testing::forward,
-                                           [](Rank rank, LayerCase& mine) {
-                                             if (rank != Rank{1}) return;
-                                             mine.runner = [] {
-                                               return std::make_unique<BrokenRunner>();
-                                             };
-                                           }),
+TEST(OneRanksRunner, ThrowsAForeignExceptionAndTheOthersReturnATypedError) {
+  std::vector<std::optional<Error>> errors(4);
+  const auto body = [&](Communicator& comm, MoeLayer& layer, RankStep& step) {
+    try {
+      testing::forward(comm, layer, step);
+    } catch (const Error& error) {
+      errors[comm.rank().index()] = error;
+      throw;
+    }
+  };
+  const auto break_rank_1 = [](Rank rank, LayerCase& mine) {
+    if (rank == Rank{1}) mine.runner = [] { return std::make_unique<BrokenRunner>(); };
+  };
+  EXPECT_THROW(testing::errors_of(four_ranks(false, Checks::counts), body, break_rank_1),
                std::runtime_error);
+  EXPECT_FALSE(errors[1]);
+  for (const std::size_t rank : {0U, 2U, 3U}) {
+    ASSERT_TRUE(errors[rank]) << "rank " << rank;
+    EXPECT_EQ(errors[rank]->code(), Code::PeerAborted) << errors[rank]->what();
+    EXPECT_EQ(errors[rank]->coordinate("rank"), "1");
+    EXPECT_NE(std::string(errors[rank]->what()).find("kernel failed"), std::string::npos)
+        << errors[rank]->what();
+  }
 }
 
 TEST(RoutesChangedDuringAStep, AreFoundByFullChecks) {

@@ -1,6 +1,7 @@
 // What fails in a block outside its layer's own steps reaches every rank too.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <limits>
 #include <memory>
 #include <thread>
@@ -22,7 +23,8 @@ TEST(BlockFaults, ARouterThatFailsOnOneRankEndsTheWaitOfTheOthers) {
   registry.activate(PlacementVersion{"p"});
   ExpertStore store(checkpoint, DType::f32);
   const Topology topology = Topology::uniform(2);
-  LocalGroup group(ProcessGroup::identity(2));
+  // Only the abort can release the rank that waits.
+  LocalGroup group(ProcessGroup::identity(2), CommOptions{std::chrono::hours(24)});
   std::vector<Code> codes(2, Code::UsageError);
   std::vector<std::thread> ranks;
   for (std::int32_t r = 0; r < 2; ++r) {
