@@ -69,11 +69,17 @@ TEST(DeviceLayer, TheSharedExpertsRowsAreAddedLast) {
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], routed[i] + shared[i]);
 }
 
+// The plan, one activated row and one returned row of every route, and nothing else.
 TEST(DeviceLayer, TheWorkspaceIsToldUpFront) {
-  LayerCase layer(kShape, 100, 5);
-  const std::size_t told =
-      DeviceLayer::workspace_bytes(layer.options(), layer.tables(), layer.experts());
-  EXPECT_GE(told, 100U * 2 * (64 + 128) * 2);  // activated and returned rows at least
+  for (const std::int32_t tokens : {1, 100, 4096}) {
+    LayerCase layer(kShape, tokens, 5);
+    const std::size_t routes = static_cast<std::size_t>(tokens) * 2;
+    const std::size_t activated = routes * 64 * size_of(DType::bf16);
+    const std::size_t returned = routes * 128 * size_of(layer.options().return_dtype);
+    EXPECT_EQ(DeviceLayer::workspace_bytes(layer.options(), layer.tables(), layer.experts()),
+              DevicePlan::workspace_bytes(layer.tables(), tokens) + Workspace::padded(activated) +
+                  Workspace::padded(returned));
+  }
 }
 
 TEST(DeviceLayer, WrongShapesDtypesAndSizesAreRefused) {
