@@ -194,7 +194,7 @@ TEST(Balance, IsTheSameForAnyThreadCount) {
             slots_of(balance(load, cluster, {}, threaded)));
 }
 
-TEST(Balance, WithoutLoadSignalSpreadsSparesAndKeepsThePlacementInForce) {  // P1
+TEST(Balance, WithoutLoadSignalSpreadsSparesAndKeepsThePlacementInForce) {
   const LoadMatrix load = load_matrix(std::vector<double>(12, 0), 12);
   const Cluster cluster = even_cluster(12, 8, 2, 16);
   const BalancePlan fresh = balance(load, cluster, {}, {.groups = 4});
@@ -210,7 +210,7 @@ TEST(Balance, WithoutLoadSignalSpreadsSparesAndKeepsThePlacementInForce) {  // P
   EXPECT_EQ(kept.layers[0].verdict, Verdict::no_signal);
 }
 
-TEST(Balance, RejectsALoadThatIsNotFiniteWithLayerExpertAndValue) {  // P2
+TEST(Balance, RejectsALoadThatIsNotFiniteWithLayerExpertAndValue) {
   for (double bad :
        {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -1.0}) {
     std::vector<double> load = kTwelve;
@@ -223,7 +223,7 @@ TEST(Balance, RejectsALoadThatIsNotFiniteWithLayerExpertAndValue) {  // P2
   }
 }
 
-TEST(Balance, UniformLoadSpreadsItsSparesOverRanks) {  // P4
+TEST(Balance, UniformLoadSpreadsItsSparesOverRanks) {
   const Cluster cluster = even_cluster(8, 4, 1, 12);
   const BalancePlan plan = balance(load_matrix(std::vector<double>(8, 5), 8), cluster);
   expect_valid(plan, cluster, 8);
@@ -231,7 +231,7 @@ TEST(Balance, UniformLoadSpreadsItsSparesOverRanks) {  // P4
   EXPECT_EQ(std::ranges::count(copies(plan.layers[0].slots, 8), 2), 4);
 }
 
-TEST(Balance, UnevenSlotCountsAreLegal) {  // P7, P8, P12
+TEST(Balance, UnevenSlotCountsAreLegal) {
   EXPECT_THAT(even_cluster(160, 6, 1, 160).slots, ElementsAre(27, 27, 27, 27, 26, 26));
   EXPECT_THAT(even_cluster(256, 3, 1, 256).slots, ElementsAre(86, 85, 85));
   EXPECT_THAT(even_cluster(12, 8, 1, 14).slots, ElementsAre(2, 2, 2, 2, 2, 2, 1, 1));
@@ -245,7 +245,7 @@ TEST(Balance, UnevenSlotCountsAreLegal) {  // P7, P8, P12
   }
 }
 
-TEST(Balance, GroupsThatDontDivideOverNodesAreAnErrorOrAWarning) {  // P11
+TEST(Balance, GroupsThatDontDivideOverNodesAreAnErrorOrAWarning) {
   const LoadMatrix load = load_matrix(kTwelve, 12);
   const Cluster cluster = even_cluster(12, 8, 2, 16);
   for (Locality locality : {Locality::soft, Locality::hard}) {
@@ -260,7 +260,7 @@ TEST(Balance, GroupsThatDontDivideOverNodesAreAnErrorOrAWarning) {  // P11
   EXPECT_THAT(plan.warnings, ElementsAre(HasSubstr("3 groups don't divide over 2 nodes")));
 }
 
-TEST(Balance, ImpossibleSlotCountsNameTheNearestValidSetting) {  // P12
+TEST(Balance, ImpossibleSlotCountsNameTheNearestValidSetting) {
   const Error few = fault([] { even_cluster(12, 8, 1, 8); });
   EXPECT_EQ(few.code(), Code::ReplicaCardinalityZero);
   EXPECT_THAT(few.what(), HasSubstr("12 at least, found 8 slots"));
@@ -277,7 +277,7 @@ TEST(Balance, ImpossibleSlotCountsNameTheNearestValidSetting) {  // P12
   EXPECT_EQ(ranks.code(), Code::TooManyRanks);
 }
 
-TEST(Balance, UnequalNodesAreLegalWhenTheTopologyNamesThem) {  // P12
+TEST(Balance, UnequalNodesAreLegalWhenTheTopologyNamesThem) {
   const Topology topology = Topology::of(
       {NodeId(0), NodeId(0), NodeId(0), NodeId(1), NodeId(1), NodeId(1), NodeId(2), NodeId(2)});
   const Cluster cluster{topology, {2, 2, 2, 2, 2, 2, 2, 2}, {}, {}};
@@ -288,7 +288,7 @@ TEST(Balance, UnequalNodesAreLegalWhenTheTopologyNamesThem) {  // P12
   }
 }
 
-TEST(Balance, LostRankListsWhatMustBeReloaded) {  // P14
+TEST(Balance, LostRankListsWhatMustBeReloaded) {
   const LoadMatrix load = load_matrix(std::vector<double>(8, 5), 8);
   const Cluster cluster = even_cluster(8, 4, 1, 12);
   const auto in_force = slots_of(balance(load, cluster));
@@ -324,7 +324,7 @@ TEST(Balance, LostRanksThatLeaveTooFewSlotsAreAnError) {
             Code::RankOutsideGroup);
 }
 
-TEST(Balance, BalancednessIsMeanOverLargestWeightedByTokens) {  // L8
+TEST(Balance, BalancednessIsMeanOverLargestWeightedByTokens) {
   EXPECT_DOUBLE_EQ(balancedness(std::vector<std::vector<double>>{{100, 200}, {100, 200}}), 0.75);
   EXPECT_DOUBLE_EQ(balancedness(std::vector<std::vector<double>>{{300, 300}, {0, 200}, {0, 0}}),
                    (600 * 1.0 + 200 * 0.5) / 800);

@@ -121,14 +121,12 @@ TEST(Placement, TopologySmallerThanThePlacementIsRefused) {
   EXPECT_EQ(fault([&] { place(three_slots(), &topology); }).code(), Code::RankCountMismatch);
 }
 
-// Case P7: unequal slot counts are legal.
-TEST(Placement, ExpertsThatDoNotDivideOverRanks) {
+TEST(Placement, ExpertsThatDoNotDivideOverRanksGetUnequalSlotCounts) {
   const Placement six = Placement::contiguous(PlacementVersion("v"), 160, 6);
   EXPECT_THAT(slots_per_rank(six), ElementsAre(27, 27, 27, 27, 26, 26));
   EXPECT_EQ(six.expert_of(six.slots_on(Rank{4}).front()), ExpertId{108});
 }
 
-// Case P8.
 TEST(Placement, RankCountThatIsNoPowerOfTwo) {
   const Placement three = Placement::contiguous(PlacementVersion("v"), 256, 3);
   EXPECT_THAT(slots_per_rank(three), ElementsAre(86, 85, 85));

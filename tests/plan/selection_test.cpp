@@ -222,14 +222,13 @@ TEST(Selection, CountsOfAnotherShapeAreRefused) {
 }
 
 TEST(ExpertCounts, DroppedRoutesAreNotCounted) {
-  // Case D1.
   const std::vector<std::int32_t> ids{0, 3, -1, 2, -1, -1, 1, -1};
   const Routes routes(4, 2, 4, ids, std::vector<float>(8, 0.5F));
   EXPECT_THAT(count_experts(routes.view(), 4), ElementsAre(1, 1, 1, 1));
 }
 
 TEST(ExpertCounts, NearlyAllTokensToTheSameExperts) {
-  // Case D6, one of its 16 ranks: all but 10 of 2304 tokens choose experts 0 to 7.
+  // One of 16 ranks: all but 10 of 2304 tokens choose experts 0 to 7.
   std::vector<std::int32_t> ids;
   for (std::int32_t token = 0; token < 2304; ++token) {
     for (std::int32_t j = 0; j < 8; ++j) ids.push_back(token < 10 ? 8 + j : j);

@@ -249,7 +249,7 @@ PROPERTY(RouterProperty, AgreesWithTheDirectEvaluation) {
   }
 }
 
-// Case D11: a row alone and among others gives the same bits.
+// A row alone and among others gives the same bits.
 PROPERTY(RouterProperty, RowDoesNotDependOnItsNeighbours) {
   const auto experts = property::draw<std::int64_t>(2, 70);
   const auto width = property::draw<std::int64_t>(1, 700);

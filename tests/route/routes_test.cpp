@@ -26,7 +26,6 @@ TEST(Routes, TokenAndRouteSlotArePositions) {
   EXPECT_EQ(view.expert(RouteId{4}), ExpertId{4});
 }
 
-// Case D1.
 TEST(Routes, DroppedRoutesAreCountedAndGatesStay) {
   const Routes routes(4, 2, 4, std::vector<std::int32_t>{0, 3, -1, 2, -1, -1, 1, -1}, halves);
   EXPECT_EQ(routes.admission().accepted, 4);
@@ -36,14 +35,12 @@ TEST(Routes, DroppedRoutesAreCountedAndGatesStay) {
   EXPECT_FLOAT_EQ(routes.view().gates[3], 0.5F);
 }
 
-// Case D3.
 TEST(Routes, SameExpertTwiceInOneTokenIsLegal) {
   const Routes routes(1, 4, 8, std::vector<std::int32_t>{5, 5, 5, 5}, std::vector<float>(4, 0.25F));
   EXPECT_EQ(routes.admission().accepted, 4);
 }
 
-// Case D4: a rank without tokens.
-TEST(Routes, NoTokens) {
+TEST(Routes, ARankMayHaveNoTokens) {
   const Routes routes(0, 2, 4, {}, {});
   EXPECT_EQ(routes.view().size(), 0);
   EXPECT_EQ(routes.admission().accepted, 0);
