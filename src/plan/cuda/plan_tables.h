@@ -22,7 +22,6 @@ class DevicePlanTables {
                    const ProcessGroup& group, Rank source, std::int32_t topk, Device device);
 
   const plan_device::Tables& view() const { return view_; }
-  const std::int32_t* key_slot() const { return view_.key_slot; }
   Device device() const { return device_; }
   const PlacementVersion& placement() const { return placement_; }
 
