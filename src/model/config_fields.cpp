@@ -37,7 +37,7 @@ std::int32_t ConfigFields::integer(Names names, std::int32_t low, std::int32_t h
     return static_cast<std::int32_t>(value->as_integer(low, high));
   }
   if (otherwise) return *otherwise;
-  throw error(Code::MissingField, *names.begin());
+  throw error(Code::MissingField, names.front());
 }
 
 std::int32_t ConfigFields::width(Names names) const { return integer(names, 1, widest); }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -16,7 +17,11 @@ namespace waybill {
 
 class ConfigFields {
  public:
-  using Names = std::initializer_list<std::string_view>;
+  // The names of one field, at least one; they live as long as the call that they are given to.
+  struct Names : std::span<const std::string_view> {
+    Names(std::initializer_list<std::string_view> names) : span(names.begin(), names.size()) {}
+    Names(const std::vector<std::string_view>& names) : span(names) {}
+  };
 
   explicit ConfigFields(JsonValue root) : root_(root) {}
 

@@ -49,39 +49,51 @@ struct ExpertTensor {
 
 // Names under the block; empty: the family has no such tensor.
 struct RouterTensors {
-  std::string_view weight = {};          // [E, d]
-  std::string_view bias = {};            // [E]
-  std::string_view selection_bias = {};  // [E], or as follows
+  std::string_view weight = "gate.weight";  // [E, d]
+  std::string_view bias = {};               // [E]
+  std::string_view selection_bias = {};     // [E], or as follows
   std::vector<Axis> selection_bias_axes = {Axis::expert};
 };
 
+// Where most families keep a block; "{layer}" is the layer's number.
+inline constexpr std::string_view mlp_path = "model.layers.{layer}.mlp";
+
 // How files hold a block.
 struct BlockLayout {
-  std::string_view path;  // of the block in tensor names; "{layer}" is the layer's number
-  RouterTensors router;
-  std::vector<ExpertTensor> experts;
+  std::string_view path = mlp_path;  // of the block in tensor names
+  RouterTensors router = {};
+  std::vector<ExpertTensor> experts = {};
   std::vector<ExpertTensor> shared = {};  // of width ModelConfig::shared_ff; used when that isn't 0
   std::string_view shared_router = {};    // [1, d]; empty: the shared expert isn't gated
 };
 
-// A field that a new checkpoint's config.json states: a size of the model, or a value as it stands.
-enum class ModelSize : std::uint8_t { ff, experts, topk };
+// The fields of config.json that hold E, k and the experts' width; of several names for one, the
+// first is what a new checkpoint states.
+struct SizeFields {
+  std::vector<std::string_view> experts = {"num_experts", "num_local_experts"};
+  std::vector<std::string_view> topk = {"num_experts_per_tok"};
+  std::string_view ff = "intermediate_size";
+};
+
+// A field that a new checkpoint's config.json states: the experts' width, or a value as it stands.
+struct ExpertWidth {};
 struct ConfigField {
   std::string_view name;
-  std::variant<ModelSize, std::int32_t, bool, std::string_view> value;
+  std::variant<ExpertWidth, std::int32_t, bool, std::string_view> value;
 };
 
 struct Family {
-  std::string_view name;    // model_type in config.json
-  std::string_view module;  // the block's path in the library; "{layer}" is the layer's number
+  std::string_view name;               // model_type in config.json
+  std::string_view module = mlp_path;  // the block's path in the library
   // The ways in which the family's checkpoints are stored, that of the published ones first.
   std::vector<BlockLayout> layouts;
-  // Fills in everything of `model` but family, layers and hidden, which are set before, and the
-  // router's expert counts, which are set after.
+  SizeFields sizes = {};
+  // Changes what isn't so in this family: `model` has its sizes, experts in every layer, no shared
+  // expert, SwiGLU, and a softmax router whose expert counts are set after.
   void (*configure)(const ConfigFields& fields, ModelConfig& model) = nullptr;
   // What a model of the family with experts in every layer states beside model_type, hidden_act,
-  // hidden_size and num_hidden_layers.
-  std::vector<ConfigField> config;
+  // hidden_size, num_hidden_layers and the sizes.
+  std::vector<ConfigField> config = {};
 };
 
 // "{layer}" and "{expert}" replaced by their numbers.

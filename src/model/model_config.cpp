@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "model/config_fields.h"
+#include "model/moe_layers.h"
 #include "waybill/error.h"
 
 namespace waybill {
@@ -50,6 +51,10 @@ FamilyConfig read_model_config(const JsonDocument& document) {
   model.family = config.family.name;
   model.layers = fields.integer({"num_hidden_layers"}, 1, most_layers);
   model.hidden = fields.width({"hidden_size"});
+  model.experts = fields.experts(config.family.sizes.experts);
+  model.topk = fields.topk(config.family.sizes.topk, model.experts);
+  model.ff = fields.width({config.family.sizes.ff});
+  model.moe_layers = every_layer(model.layers);
   config.family.configure(fields, model);
   model.router.experts = model.experts;
   model.router.topk = model.topk;

@@ -32,21 +32,19 @@ Json config_document(const RandomCheckpoint& checkpoint, const Family& family) {
               {"hidden_size", checkpoint.hidden},
               {"num_hidden_layers", checkpoint.layers},
               {"dtype", "bfloat16"}};
-  const auto size = [&](ModelSize of) {
-    switch (of) {
-      case ModelSize::ff: return checkpoint.ff;
-      case ModelSize::experts: return checkpoint.experts;
-      case ModelSize::topk: return checkpoint.topk;
-    }
-    return 0;
+  const auto state = [&](std::string_view field, const auto& value) {
+    config[std::string(field)] = value;
   };
+  state(family.sizes.experts.front(), checkpoint.experts);
+  state(family.sizes.topk.front(), checkpoint.topk);
+  state(family.sizes.ff, checkpoint.ff);
   for (const ConfigField& field : family.config) {
     std::visit(
         [&](const auto& value) {
-          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, ModelSize>) {
-            config[std::string(field.name)] = size(value);
+          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, ExpertWidth>) {
+            state(field.name, checkpoint.ff);
           } else {
-            config[std::string(field.name)] = value;
+            state(field.name, value);
           }
         },
         field.value);

@@ -1,9 +1,9 @@
 // DeepSeek-V2. Softmax scores, chosen greedily among all experts or among those of the groups with
 // the best single expert; scaled and never renormalised, whatever norm_topk_prob says, as the
 // library does.
+#include "model/block_layouts.h"
 #include "model/config_fields.h"
-#include "model/deepseek_config.h"
-#include "model/expert_names.h"
+#include "model/deepseek_family.h"
 #include "model/families/families.h"
 
 namespace waybill::families {
@@ -22,32 +22,22 @@ void read_choice(const ConfigFields& fields, ModelConfig& model) {
   read_expert_groups(fields, model);
 }
 
-void configure_deepseek_v2(const ConfigFields& fields, ModelConfig& model) {
-  read_deepseek_sizes(fields, model, 0);
-  fields.require_text("scoring_func", "softmax");
-  fields.require_flag("mlp_bias", false);
-  model.router.score = RouterScore::softmax_then_topk;
-  model.router.scale = fields.number("routed_scaling_factor", 1.0F);
-  read_choice(fields, model);
-}
-
 }  // namespace
 
 Family deepseek_v2() {
   return {
       .name = "deepseek_v2",
-      .module = "model.layers.{layer}.mlp",
-      .layouts = published_or_stacked({.path = "model.layers.{layer}.mlp",
-                                       .router = {.weight = "gate.weight"},
-                                       .experts = separate_experts(),
-                                       .shared = shared_experts()}),
-      .configure = configure_deepseek_v2,
-      .config = {{"n_routed_experts", ModelSize::experts},
-                 {"num_experts_per_tok", ModelSize::topk},
-                 {"moe_intermediate_size", ModelSize::ff},
-                 {"n_shared_experts", 2},
-                 {"first_k_dense_replace", 0},
-                 {"topk_method", "greedy"}},
+      .layouts = published_or_stacked({.experts = separate_experts(), .shared = shared_experts()}),
+      .sizes = deepseek_sizes(),
+      .configure =
+          [](const ConfigFields& fields, ModelConfig& model) {
+            read_deepseek_layers(fields, model, 0);
+            fields.require_text("scoring_func", "softmax");
+            fields.require_flag("mlp_bias", false);
+            model.router.scale = fields.number("routed_scaling_factor", 1.0F);
+            read_choice(fields, model);
+          },
+      .config = {{"n_shared_experts", 2}, {"first_k_dense_replace", 0}, {"topk_method", "greedy"}},
   };
 }
 

@@ -1,17 +1,26 @@
-#include "model/deepseek_config.h"
+#include "model/deepseek_family.h"
 
 #include <fmt/format.h>
 
+#include "model/block_layouts.h"
 #include "model/config_fields.h"
 #include "model/moe_layers.h"
 
 namespace waybill {
 
-void read_deepseek_sizes(const ConfigFields& fields, ModelConfig& model,
-                         std::optional<std::int32_t> dense_layers) {
-  model.experts = fields.experts({"n_routed_experts", "num_local_experts", "num_experts"});
-  model.topk = fields.topk({"num_experts_per_tok"}, model.experts);
-  model.ff = fields.width({"moe_intermediate_size"});
+SizeFields deepseek_sizes() {
+  return {.experts = {"n_routed_experts", "num_local_experts", "num_experts"},
+          .ff = "moe_intermediate_size"};
+}
+
+std::vector<BlockLayout> deepseek_v3_layouts() {
+  return published_or_stacked({.router = {.selection_bias = "gate.e_score_correction_bias"},
+                               .experts = separate_experts(),
+                               .shared = shared_experts()});
+}
+
+void read_deepseek_layers(const ConfigFields& fields, ModelConfig& model,
+                          std::optional<std::int32_t> dense_layers) {
   model.shared_ff = model.ff * fields.integer({"n_shared_experts"}, 0, 64);
   model.moe_layers = layers_after_dense(fields, model.layers, dense_layers);
 }

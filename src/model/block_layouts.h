@@ -1,4 +1,4 @@
-// Names of expert tensors that several families share.
+// Names and layouts of tensors that several families share.
 #pragma once
 
 #include <vector>
@@ -22,5 +22,9 @@ std::vector<ExpertTensor> shared_experts();
 // A block as published, and as the library stores it when asked to keep its own names, where only
 // the routed experts differ.
 std::vector<BlockLayout> published_or_stacked(BlockLayout published);
+// The same where the published block has the names of Mixtral's release, and its router may have
+// others than the library's.
+std::vector<BlockLayout> mixtral_or_stacked(RouterTensors published = {},
+                                            RouterTensors stacked = {});
 
 }  // namespace waybill

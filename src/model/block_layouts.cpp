@@ -1,4 +1,4 @@
-#include "model/expert_names.h"
+#include "model/block_layouts.h"
 
 #include <utility>
 
@@ -43,6 +43,13 @@ std::vector<BlockLayout> published_or_stacked(BlockLayout published) {
   BlockLayout stacked = published;
   stacked.experts = stacked_experts();
   return {std::move(published), std::move(stacked)};
+}
+
+std::vector<BlockLayout> mixtral_or_stacked(RouterTensors published, RouterTensors stacked) {
+  return {{.path = "model.layers.{layer}.block_sparse_moe",
+           .router = std::move(published),
+           .experts = numbered_experts()},
+          {.router = std::move(stacked), .experts = stacked_experts()}};
 }
 
 }  // namespace waybill
