@@ -102,10 +102,7 @@ class Planner {
     std::vector<const HostPlan*> plans;
     for (Rank rank : layout_.group.peer_order()) plans.push_back(&planned.plans[rank.index()]);
     planned.rows = row_ledger(plans, layout_.group);
-    Representation representation;
-    representation.hidden = hidden_;
-    representation.activation_bytes = representation.output_bytes =
-        static_cast<std::int64_t>(size_of(settings_.dtype));
+    const Representation representation = Representation::of(hidden_, settings_.dtype);
     std::int64_t offset_entries = 0;
     for (const ReceivePlan& receive : planned.receives) {
       offset_entries += std::ssize(receive.expert_offsets());

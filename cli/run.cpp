@@ -78,16 +78,13 @@ Nanoseconds StepReport::Times::*const phases[] = {
     &StepReport::Times::dispatch, &StepReport::Times::experts, &StepReport::Times::give_back,
     &StepReport::Times::combine,  &StepReport::Times::total};
 
-LayerRun describe(LayerId layer, const BlockRun& run, const ModelConfig& model, DType dtype) {
+LayerRun describe(LayerId layer, const BlockRun& run) {
   LayerRun described;
   described.layer = layer;
   described.rows = run.rows;
   described.bytes = run.bytes;
-  Representation representation;
-  representation.hidden = model.hidden;
-  representation.activation_bytes = representation.output_bytes =
-      static_cast<std::int64_t>(size_of(dtype));
-  described.live = live_ledger(step_buffers(run.rows, run.bytes, representation), step_events());
+  described.live =
+      live_ledger(step_buffers(run.rows, run.bytes, run.representation), step_events());
   for (const StepReport& rank : run.ranks) {
     described.rank_rows.push_back(rank.received.value);
     described.reserved = std::max(described.reserved, rank.workspace);
@@ -164,7 +161,7 @@ RunResult execute(const RunOptions& options) {
     const auto hidden = seeded_rows(options.step.seed, layer, options.step.tokens, model.hidden);
     const BlockRun run = runner.run(layer, hidden);
     hash_output(sha, settings.dtype, run.block_out);
-    LayerRun described = describe(layer, run, model, settings.dtype);
+    LayerRun described = describe(layer, run);
     if (options.check) {
       described.check = compare_directly(checkpoint, layer, run, hidden, check_count, pool);
       collect_violations(layer, "direct evaluation", *described.check, settings.dtype,

@@ -204,13 +204,4 @@ std::vector<LayerId> resolve_layers(const StepOptions& options, std::span<const 
   return {chosen.begin(), chosen.end()};
 }
 
-std::vector<std::int64_t> token_offsets(std::int64_t tokens, std::int64_t ranks) {
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(ranks) + 1, 0);
-  for (std::int64_t r = 0; r < ranks; ++r) {
-    offsets[static_cast<std::size_t>(r) + 1] =
-        offsets[static_cast<std::size_t>(r)] + tokens / ranks + (r < tokens % ranks ? 1 : 0);
-  }
-  return offsets;
-}
-
 }  // namespace waybill::cli

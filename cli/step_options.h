@@ -67,7 +67,4 @@ Layout resolve_layout(const StepOptions& options, std::int32_t experts,
 // that has no experts.
 std::vector<LayerId> resolve_layers(const StepOptions& options, std::span<const LayerId> layers);
 
-// Tokens [0, T) in contiguous blocks of ranks, the first T mod P one longer: [P+1] first tokens.
-std::vector<std::int64_t> token_offsets(std::int64_t tokens, std::int64_t ranks);
-
 }  // namespace waybill::cli

@@ -81,11 +81,15 @@ struct BlockRun {
   std::vector<float> topk_gates;           // [T, k]
   std::vector<StepReport> ranks;           // by rank
   RowLedger rows;
+  Representation representation;
   ByteLedger bytes;
 };
 
-// Tokens [T] of `hidden` [T, d] f32 are cut into contiguous blocks of ranks, the first T mod P
-// ranks one longer — or into `tokens_per_rank` (RouteCountMismatch when its sum isn't T).
+// Tokens [0, T) in contiguous blocks of ranks, the first T mod P one longer: [P+1] first tokens.
+std::vector<std::int64_t> token_offsets(std::int64_t tokens, std::int64_t ranks);
+
+// Tokens [T] of `hidden` [T, d] f32 are cut into those blocks, or into `tokens_per_rank`
+// (RouteCountMismatch when its sum isn't T).
 BlockRun run_block(const Checkpoint& checkpoint, LayerId layer, const BlockOptions& options,
                    ExpertStore& store, LocalGroup& group, PlacementRegistry& registry,
                    const Topology& topology, std::span<const float> hidden,

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "waybill/dtype.h"
 #include "waybill/plan.h"
 
 namespace waybill {
@@ -44,7 +45,20 @@ struct Representation {
   std::int64_t combine_fields = 1;   // … per returned row
   std::int64_t handle_fields = 8;    // … per route in the origin handle
   bool local_bypass = true;          // local rows do not cross the transport
+
+  // Rows of one dtype there and back.
+  static Representation of(std::int64_t hidden, DType dtype);
 };
+
+// What one rank's plan, or the report of its step, counts.
+struct RankRows {
+  Rows tokens;
+  Rows routes;  // accepted
+  Rows dropped;
+  std::vector<Rows> sent;     // [P] route rows by peer slot
+  std::vector<Rows> payload;  // [P] rows that dispatch sends
+};
+RankRows rank_rows(const HostPlan& plan);
 
 // Rows of a whole group for one layer.
 struct RowLedger {
@@ -70,8 +84,9 @@ struct ByteLedger {
   LogicalBytes padded_dispatch, padded_combine;  // what a uniform padded exchange reserves
 };
 
-// From the plans of all ranks of a group, in peer order. RankCountMismatch when that isn't a plan a
-// peer, GroupShapeMismatch when a plan has another peer count.
+// From all ranks of a group, in peer order. RankCountMismatch when there isn't one a peer,
+// GroupShapeMismatch when one has another peer count.
+RowLedger row_ledger(std::span<const RankRows> ranks, const ProcessGroup& group);
 RowLedger row_ledger(std::span<const HostPlan* const> plans, const ProcessGroup& group);
 // `local_expert_offset_entries` is Q + P: each rank holds its local slots and the final sentinel.
 // InvalidValue when a factor is negative or a figure exceeds 2^63-1 bytes.

@@ -8,25 +8,27 @@
 #include "waybill/error.h"
 
 namespace waybill {
+
+std::vector<std::int64_t> token_offsets(std::int64_t tokens, std::int64_t ranks) {
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(ranks) + 1, 0);
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    offsets[static_cast<std::size_t>(r) + 1] =
+        offsets[static_cast<std::size_t>(r)] + tokens / ranks + (r < tokens % ranks ? 1 : 0);
+  }
+  return offsets;
+}
+
 namespace {
 
-// First token of each rank, and the total: contiguous blocks, or as the caller says.
-std::vector<std::int64_t> token_offsets(std::int64_t tokens, std::int64_t ranks,
-                                        std::span<const std::int64_t> per_rank) {
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(ranks) + 1, 0);
-  if (per_rank.empty()) {
-    for (std::int64_t r = 0; r < ranks; ++r) {
-      offsets[static_cast<std::size_t>(r) + 1] =
-          offsets[static_cast<std::size_t>(r)] + tokens / ranks + (r < tokens % ranks ? 1 : 0);
-    }
-    return offsets;
-  }
+std::vector<std::int64_t> stated_offsets(std::int64_t tokens, std::int64_t ranks,
+                                         std::span<const std::int64_t> per_rank) {
   if (std::ssize(per_rank) != ranks) {
     throw Error(Code::RankCountMismatch)
         .at("field", "tokens_per_rank")
         .expected(ranks)
         .found(per_rank.size());
   }
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(ranks) + 1, 0);
   std::partial_sum(per_rank.begin(), per_rank.end(), offsets.begin() + 1);
   if (offsets.back() != tokens || std::ranges::any_of(per_rank, [](auto n) { return n < 0; })) {
     throw Error(Code::RouteCountMismatch)
@@ -37,24 +39,14 @@ std::vector<std::int64_t> token_offsets(std::int64_t tokens, std::int64_t ranks,
   return offsets;
 }
 
-RowLedger row_ledger(std::span<const StepReport> ranks, const ProcessGroup& group) {
-  RowLedger ledger;
-  std::int64_t largest_split = 0;
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const StepReport& report = ranks[r];
-    const std::size_t self = group.peer_of(Rank{static_cast<std::int32_t>(r)}).index();
-    ledger.tokens += Rows{report.tokens};
-    ledger.routes += Rows{report.admission.accepted};
-    ledger.dropped += Rows{report.admission.dropped};
-    for (std::size_t p = 0; p < report.sent.size(); ++p) {
-      (p == self ? ledger.local : ledger.remote) += report.sent[p];
-      ledger.payload += report.payload_sent[p];
-      if (p != self) ledger.remote_payload += report.payload_sent[p];
-      largest_split = std::max(largest_split, report.sent[p].value);
-    }
+RowLedger reported_rows(std::span<const StepReport> ranks, const ProcessGroup& group) {
+  std::vector<RankRows> in_peer_order;
+  for (const Rank rank : group.peer_order()) {
+    const StepReport& report = ranks[rank.index()];
+    in_peer_order.push_back({Rows{report.tokens}, Rows{report.admission.accepted},
+                             Rows{report.admission.dropped}, report.sent, report.payload_sent});
   }
-  ledger.padded = Rows{std::ssize(ranks) * std::ssize(ranks) * largest_split};
-  return ledger;
+  return row_ledger(in_peer_order, group);
 }
 
 // Finite rows get a gate that isn't finite from the router's weights alone.
@@ -83,16 +75,16 @@ BlockRun run_block(const Checkpoint& checkpoint, LayerId layer, const BlockOptio
         .expected(fmt::format("[T, {}]", d))
         .found(fmt::format("{} elements", hidden.size()));
   }
-  const auto ranks = static_cast<std::size_t>(topology.ranks());
-  const auto offsets = token_offsets(static_cast<std::int64_t>(tokens),
-                                     static_cast<std::int64_t>(ranks), tokens_per_rank);
+  const auto total = static_cast<std::int64_t>(tokens);
+  const std::int32_t ranks = topology.ranks();
+  const auto offsets = tokens_per_rank.empty() ? token_offsets(total, ranks)
+                                               : stated_offsets(total, ranks, tokens_per_rank);
   BlockRun run;
   run.experts_out.resize(hidden.size());
   run.block_out.resize(hidden.size());
   run.topk_experts.resize(tokens * k);
   run.topk_gates.resize(tokens * k);
-  run.ranks.resize(ranks);
-  std::vector<std::int64_t> local_slots(ranks);
+  run.ranks.resize(static_cast<std::size_t>(ranks));
   const auto run_rank = [&](Communicator& comm) {
     const std::size_t r = comm.rank().index();
     const auto first = static_cast<std::size_t>(offsets[r]);
@@ -107,7 +99,6 @@ BlockRun run_block(const Checkpoint& checkpoint, LayerId layer, const BlockOptio
                       run.topk_experts.begin() + static_cast<std::ptrdiff_t>(first * k));
     std::ranges::copy(routing.gates,
                       run.topk_gates.begin() + static_cast<std::ptrdiff_t>(first * k));
-    local_slots[r] = std::ssize(report.slot_rows);
     run.ranks[r] = std::move(report);
   };
   try {
@@ -116,16 +107,11 @@ BlockRun run_block(const Checkpoint& checkpoint, LayerId layer, const BlockOptio
     name_router(error, checkpoint, layer, hidden);
     throw;
   }
-  run.rows = row_ledger(run.ranks, group.group());
-  Representation representation;
-  representation.hidden = config.hidden;
-  representation.activation_bytes = representation.output_bytes =
-      static_cast<std::int64_t>(size_of(options.dtype));
-  const std::int64_t offset_entries =
-      std::accumulate(local_slots.begin(), local_slots.end(), std::int64_t{0}) +
-      static_cast<std::int64_t>(ranks);
-  run.bytes =
-      byte_ledger(run.rows, representation, static_cast<std::int64_t>(ranks), offset_entries);
+  run.rows = reported_rows(run.ranks, group.group());
+  run.representation = Representation::of(config.hidden, options.dtype);
+  std::int64_t offset_entries = 0;
+  for (const StepReport& rank : run.ranks) offset_entries += std::ssize(rank.slot_rows) + 1;
+  run.bytes = byte_ledger(run.rows, run.representation, ranks, offset_entries);
   return run;
 }
 

@@ -1,47 +1,72 @@
 #include "waybill/ledger.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "plan/checked_bytes.h"
 #include "waybill/error.h"
 
 namespace waybill {
 
-RowLedger row_ledger(std::span<const HostPlan* const> plans, const ProcessGroup& group) {
-  if (static_cast<std::int64_t>(plans.size()) != group.size()) {
+Representation Representation::of(std::int64_t hidden, DType dtype) {
+  const auto bytes = static_cast<std::int64_t>(size_of(dtype));
+  Representation representation;
+  representation.hidden = hidden;
+  representation.activation_bytes = representation.output_bytes = bytes;
+  return representation;
+}
+
+RankRows rank_rows(const HostPlan& plan) {
+  RankRows rows;
+  rows.tokens = Rows{plan.tokens()};
+  rows.routes = Rows{plan.rows()};
+  rows.dropped = Rows{static_cast<std::int64_t>(plan.slot().size()) - plan.rows()};
+  for (std::int32_t peer = 0; peer < plan.peers(); ++peer) {
+    rows.sent.emplace_back(plan.send_count(PeerSlot{peer}));
+    rows.payload.emplace_back(plan.payload_count(PeerSlot{peer}));
+  }
+  return rows;
+}
+
+RowLedger row_ledger(std::span<const RankRows> ranks, const ProcessGroup& group) {
+  if (std::ssize(ranks) != group.size()) {
     throw Error(Code::RankCountMismatch)
         .at("group", group.id())
         .expected(group.size())
-        .found(plans.size());
+        .found(ranks.size());
   }
   RowLedger ledger;
   std::int64_t largest_split = 0;
-  for (std::int32_t origin = 0; origin < group.size(); ++origin) {
-    const HostPlan& plan = *plans[origin];
-    if (plan.peers() != group.size()) {
+  for (std::size_t origin = 0; origin < ranks.size(); ++origin) {
+    const RankRows& rank = ranks[origin];
+    if (std::ssize(rank.sent) != group.size() || std::ssize(rank.payload) != group.size()) {
       throw Error(Code::GroupShapeMismatch)
-          .at("rank", group.rank_of(PeerSlot{origin}))
+          .at("rank", group.rank_of(PeerSlot{static_cast<std::int32_t>(origin)}))
           .expected(group.size())
-          .found(plan.peers());
+          .found(rank.sent.size());
     }
-    ledger.tokens += Rows{plan.tokens()};
-    ledger.routes += Rows{plan.rows()};
-    ledger.dropped += Rows{static_cast<std::int64_t>(plan.slot().size()) - plan.rows()};
-    for (std::int32_t peer = 0; peer < group.size(); ++peer) {
-      const std::int64_t rows = plan.send_count(PeerSlot{peer});
-      const std::int64_t payload = plan.payload_count(PeerSlot{peer});
-      largest_split = std::max(largest_split, rows);
-      ledger.payload += Rows{payload};
+    ledger.tokens += rank.tokens;
+    ledger.routes += rank.routes;
+    ledger.dropped += rank.dropped;
+    for (std::size_t peer = 0; peer < ranks.size(); ++peer) {
+      largest_split = std::max(largest_split, rank.sent[peer].value);
+      ledger.payload += rank.payload[peer];
       if (peer == origin) {
-        ledger.local += Rows{rows};
+        ledger.local += rank.sent[peer];
       } else {
-        ledger.remote += Rows{rows};
-        ledger.remote_payload += Rows{payload};
+        ledger.remote += rank.sent[peer];
+        ledger.remote_payload += rank.payload[peer];
       }
     }
   }
   ledger.padded = Rows{checked_bytes("padded rows", {group.size(), group.size(), largest_split})};
   return ledger;
+}
+
+RowLedger row_ledger(std::span<const HostPlan* const> plans, const ProcessGroup& group) {
+  std::vector<RankRows> ranks;
+  for (const HostPlan* plan : plans) ranks.push_back(rank_rows(*plan));
+  return row_ledger(ranks, group);
 }
 
 ByteLedger byte_ledger(const RowLedger& rows, const Representation& r, std::int64_t ranks,

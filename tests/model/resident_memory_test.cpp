@@ -53,10 +53,8 @@ TEST(ResidentMemory, StaysWithinWeightsAndLedgerPeak) {
   const BlockRun run = run_block(checkpoint, LayerId{0}, options, store, group, registry,
                                  Topology::uniform(kRanks), hidden);
 
-  Representation representation;
-  representation.hidden = olmoe.hidden;
   const LiveLedger ledger =
-      live_ledger(step_buffers(run.rows, run.bytes, representation), step_events());
+      live_ledger(step_buffers(run.rows, run.bytes, run.representation), step_events());
   const std::int64_t weights = std::int64_t{3} * olmoe.hidden * olmoe.ff * olmoe.experts * 2;
   const std::int64_t resident = resident_high_water_bytes();
   ASSERT_GT(resident, weights);
