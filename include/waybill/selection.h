@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "waybill/hash.h"
 #include "waybill/placement.h"
 #include "waybill/routes.h"
 #include "waybill/topology.h"
@@ -49,13 +50,9 @@ struct SelectionTable {
 
 // 64-bit mix of a route's identity; the same on every device.
 constexpr std::uint64_t route_hash(Rank origin, TokenRow token, RouteSlot slot) {
-  std::uint64_t x = (static_cast<std::uint64_t>(static_cast<std::uint32_t>(origin.value)) << 40) ^
+  return splitmix64((static_cast<std::uint64_t>(static_cast<std::uint32_t>(origin.value)) << 40) ^
                     (static_cast<std::uint64_t>(static_cast<std::uint32_t>(token.value)) << 8) ^
-                    static_cast<std::uint64_t>(static_cast<std::uint32_t>(slot.value));
-  x += 0x9e3779b97f4a7c15ULL;  // splitmix64
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
+                    static_cast<std::uint64_t>(static_cast<std::uint32_t>(slot.value)));
 }
 
 // Accepted routes per logical expert: [E]. ExpertIdOutOfRange, with token and route slot.

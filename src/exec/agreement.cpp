@@ -8,33 +8,20 @@
 
 #include "waybill/error.h"
 #include "waybill/expert.h"
+#include "waybill/hash.h"
 
 namespace waybill {
 namespace {
 
-// FNV-1a over 64 bits.
-class Hash {
- public:
-  Hash& add(std::span<const std::byte> bytes) {
-    for (const std::byte byte : bytes) {
-      value_ = (value_ ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001b3ULL;
-    }
-    return *this;
-  }
-  Hash& add(std::int32_t value) { return add(std::as_bytes(std::span(&value, 1))); }
-  std::uint64_t value() const { return value_; }
-
- private:
-  std::uint64_t value_ = 0xcbf29ce484222325ULL;
-};
-
 std::uint64_t slot_table_hash(const Placement& placement, const Topology& topology) {
-  Hash hash;
+  Fnv1a hash;
+  const auto add = [&hash](std::int32_t id) { hash.add(std::as_bytes(std::span(&id, 1))); };
   for (std::int32_t q = 0; q < placement.slots(); ++q) {
-    hash.add(placement.expert_of(SlotId{q}).value).add(placement.rank_of(SlotId{q}).value);
+    add(placement.expert_of(SlotId{q}).value);
+    add(placement.rank_of(SlotId{q}).value);
   }
   for (std::int32_t rank = 0; rank < topology.ranks(); ++rank) {
-    hash.add(topology.node_of(Rank{rank}).value);
+    add(topology.node_of(Rank{rank}).value);
   }
   return hash.value();
 }
@@ -144,7 +131,7 @@ Error fault_of(const AgreementRecord& record, Rank rank) {
 }  // namespace
 
 AgreedLabel::AgreedLabel(std::string_view label)
-    : hash(Hash().add(std::as_bytes(std::span(label))).value()) {
+    : hash(Fnv1a().add(std::as_bytes(std::span(label))).value()) {
   label.substr(0, text.size()).copy(text.data(), text.size());
 }
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
+
+#include "waybill/hash.h"
 
 namespace waybill {
 namespace {
@@ -11,19 +14,8 @@ static_assert(std::endian::native == std::endian::little, "the files hold little
 constexpr std::size_t piece_words = std::size_t{1} << 15U;
 constexpr std::uint64_t four_lanes = 0x0001'0001'0001'0001;
 
-// SplitMix64 (Steele, Lea and Flood 2014).
 std::uint64_t draw(std::uint64_t& state) {
-  std::uint64_t z = state += 0x9E3779B97F4A7C15;
-  z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9;
-  z = (z ^ (z >> 27U)) * 0x94D049BB133111EB;
-  return z ^ (z >> 31U);
-}
-
-// FNV-1a.
-std::uint64_t hash(std::string_view text) {
-  std::uint64_t value = 0xCBF29CE484222325;
-  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  return value;
+  return splitmix64(std::exchange(state, state + splitmix64_step));
 }
 
 // Magnitudes average 1.5 times two to this: near one over the root of the number of inputs.
@@ -35,7 +27,7 @@ std::int32_t exponent(std::int64_t inputs) {
 }  // namespace
 
 RandomWeights::RandomWeights(std::uint64_t seed, std::string_view name, std::int64_t inputs)
-    : state_(hash(name) ^ draw(seed)),
+    : state_(Fnv1a().add(std::as_bytes(std::span(name))).value() ^ draw(seed)),
       exponents_(static_cast<std::uint64_t>(127 + exponent(inputs)) * (four_lanes << 7U)) {}
 
 std::span<const std::byte> RandomWeights::next(std::uint64_t wanted) {
