@@ -2,13 +2,13 @@
 // Hugging Face library computed in float32. Not Llama 4's, whose gates multiply the experts' input.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "cuda/gpu.h"
 #include "exec/cuda/device_layer.h"
+#include "support/difference.h"
 #include "support/recording.h"
 #include "waybill/checkpoint.h"
 #include "waybill/selection.h"
@@ -16,18 +16,9 @@
 namespace waybill {
 namespace {
 
+using testing::frobenius_difference;
 using testing::gpu;
 using testing::on_gpu;
-
-double relative_frobenius(std::span<const float> a, std::span<const float> b) {
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < b.size(); ++i) {
-    const double delta = static_cast<double>(a[i]) - static_cast<double>(b[i]);
-    difference += delta * delta;
-    norm += static_cast<double>(b[i]) * static_cast<double>(b[i]);
-  }
-  return std::sqrt(difference / norm);
-}
 
 // Experts, and which of them each token takes.
 struct RoutedExperts {
@@ -121,8 +112,9 @@ TEST_P(RecordedFamily, ExpertsAndWholeBlockAgreeTo1e2InFrobeniusNorm) {
     const std::vector<float> block_out =
         run_experts(routed, checkpoint.config(), rows, shared_rows.data()).download();
     const double experts =
-        relative_frobenius(experts_out, recording.read<float>(block + ".experts_out"));
-    const double whole = relative_frobenius(block_out, recording.read<float>(block + ".block_out"));
+        frobenius_difference(experts_out, recording.read<float>(block + ".experts_out"));
+    const double whole =
+        frobenius_difference(block_out, recording.read<float>(block + ".block_out"));
     EXPECT_LE(experts, 1e-2) << block;
     EXPECT_LE(whole, 1e-2) << block;
     std::printf("%s %s relative Frobenius: experts %.2e, block %.2e%s\n", GetParam(), block.c_str(),

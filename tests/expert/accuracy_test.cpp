@@ -8,11 +8,11 @@ namespace {
 
 constexpr Activation clamped{ActivationKind::swiglu_clamped, 1.702F, 0.75F};
 
-void expect_close(DType dtype, const Difference& difference) {
+void expect_close(DType dtype, const testing::Difference& difference) {
   if (dtype == DType::f32) {
-    EXPECT_LE(difference.largest, 1e-5);
+    EXPECT_LE(difference.largest(), 1e-5);
   } else {
-    EXPECT_LE(difference.frobenius, 1e-2);
+    EXPECT_LE(difference.frobenius(), 1e-2);
   }
 }
 
@@ -20,7 +20,7 @@ struct Shape {
   std::int64_t d, ff, rows;
 };
 
-class Accuracy : public testing::TestWithParam<Shape> {};
+class Accuracy : public ::testing::TestWithParam<Shape> {};
 
 TEST_P(Accuracy, WithinToleranceOfTheDirectEvaluation) {
   const auto [d, ff, rows] = GetParam();
@@ -39,10 +39,10 @@ TEST_P(Accuracy, WithinToleranceOfTheDirectEvaluation) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Accuracy,
-                         testing::Values(Shape{1, 1, 1}, Shape{1, 40, 300}, Shape{40, 1, 3},
-                                         Shape{32, 16, 12}, Shape{33, 17, 13}, Shape{96, 64, 25},
-                                         Shape{257, 300, 97}, Shape{512, 256, 5},
-                                         Shape{20, 30, 1100}));
+                         ::testing::Values(Shape{1, 1, 1}, Shape{1, 40, 300}, Shape{40, 1, 3},
+                                           Shape{32, 16, 12}, Shape{33, 17, 13}, Shape{96, 64, 25},
+                                           Shape{257, 300, 97}, Shape{512, 256, 5},
+                                           Shape{20, 30, 1100}));
 
 PROPERTY(AccuracyProperty, AnyShapeIsWithinToleranceOfTheDirectEvaluation) {
   Random random(static_cast<unsigned>(property::draw_bits()));
@@ -56,9 +56,9 @@ PROPERTY(AccuracyProperty, AnyShapeIsWithinToleranceOfTheDirectEvaluation) {
   const auto bundle = property::draw_bool() ? ExpertBundle::pack(expert.weights, dtype)
                                             : ExpertBundle::borrow(expert.weights, dtype);
   const Elements output = run_one(*bundle, input, DType::f32);
-  const Difference found = difference(output, expert.weights, {}, input);
+  const testing::Difference found = difference(output, expert.weights, {}, input);
   // Of a handful of outputs, one may be a small difference of large terms.
-  HOLDS(found.frobenius <= (dtype == DType::f32 ? 1e-4 : 5e-2));
+  HOLDS(found.frobenius() <= (dtype == DType::f32 ? 1e-4 : 5e-2));
 }
 
 }  // namespace

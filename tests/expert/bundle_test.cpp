@@ -1,20 +1,12 @@
 #include <gtest/gtest.h>
 
 #include "expert/random_expert.h"
-#include "waybill/error.h"
+#include "support/fault.h"
 
 namespace waybill {
 namespace {
 
-Code code_of(const auto& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Code::InvalidValue;
-}
+using testing::code_of;
 
 TEST(ExpertBundle, HoldsLittleMoreThanTheWeights) {
   Random random(1);

@@ -37,8 +37,8 @@ TEST(InstructionSet, EachIsAccurateAndItselfRowIndependent) {
     on_every_target([&] {
       for (const Activation& activation : {Activation{}, clamped}) {
         const Elements output = run_one(*packed, input, dtype, nullptr, activation);
-        const Difference found = difference(output, expert.weights, activation, input);
-        EXPECT_LE(dtype == DType::f32 ? found.largest : found.frobenius,
+        const testing::Difference found = difference(output, expert.weights, activation, input);
+        EXPECT_LE(dtype == DType::f32 ? found.largest() : found.frobenius(),
                   dtype == DType::f32 ? 1e-5 : 1e-2);
         EXPECT_EQ(run_one(*borrowed, input, dtype, nullptr, activation).bytes, output.bytes);
         for (std::int32_t r = 0; r < 31; ++r) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/narrow_float.h"
+#include "support/difference.h"
 #include "waybill/expert.h"
 
 namespace waybill {
@@ -149,32 +150,21 @@ inline Elements rows_of(const Elements& source, std::span<const std::int32_t> or
   return e;
 }
 
-struct Difference {
-  double largest;    // over the largest magnitude
-  double frobenius;  // relative
-};
-
 // Against the direct evaluation in double precision.
-inline Difference difference(const Elements& output, const ExpertWeights& weights,
-                             const Activation& activation, const Elements& input) {
+inline testing::Difference difference(const Elements& output, const ExpertWeights& weights,
+                                      const Activation& activation, const Elements& input) {
   const std::int64_t d = weights.hidden();
   std::vector<double> x(static_cast<std::size_t>(d));
   std::vector<double> y(static_cast<std::size_t>(d));
-  double largest = 0, magnitude = 0, squares = 0, error_squares = 0;
+  testing::Difference difference;
   for (std::int64_t r = 0; r < input.view.shape[0]; ++r) {
     for (std::int64_t j = 0; j < d; ++j) x[static_cast<std::size_t>(j)] = element(input.view, r, j);
     evaluate_expert(weights, activation, x, y);
     for (std::int64_t j = 0; j < d; ++j) {
-      const double want = y[static_cast<std::size_t>(j)];
-      const double error = std::abs(element(output.view, r, j) - want);
-      largest = std::max(largest, error);
-      magnitude = std::max(magnitude, std::abs(want));
-      squares += want * want;
-      error_squares += error * error;
+      difference.add(element(output.view, r, j), y[static_cast<std::size_t>(j)]);
     }
   }
-  if (magnitude == 0) return {largest, std::sqrt(error_squares)};
-  return {largest / magnitude, std::sqrt(error_squares / squares)};
+  return difference;
 }
 
 }  // namespace waybill

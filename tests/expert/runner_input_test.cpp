@@ -7,7 +7,7 @@ namespace waybill {
 namespace {
 
 // A good input of three segments, [2, 0, 3] rows of 6 elements.
-class RunnerInputFaults : public testing::Test {
+class RunnerInputFaults : public ::testing::Test {
  protected:
   RunnerInputFaults() {
     bundle = ExpertBundle::pack(RandomExpert(DType::f32, 6, 4, random).weights, DType::f32);

@@ -27,7 +27,7 @@ void expect_same_row(const Elements& a, std::int64_t row_a, const Elements& b, s
       << "rows " << row_a << " and " << row_b;
 }
 
-class SameBits : public testing::TestWithParam<DType> {
+class SameBits : public ::testing::TestWithParam<DType> {
  protected:
   DType dtype = GetParam();
   Random random{11};
@@ -230,7 +230,7 @@ TEST_P(SameBits, OutputDtypeOnlyRounds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, SameBits, testing::Values(DType::f32, DType::bf16),
+INSTANTIATE_TEST_SUITE_P(Dtypes, SameBits, ::testing::Values(DType::f32, DType::bf16),
                          [](const auto& dtype) { return std::string(name(dtype.param)); });
 
 PROPERTY(SameBitsProperty, AnySplitIntoSegmentsThreadsAndOrders) {

@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "support/difference.h"
 #include "support/random_placement.h"
 #include "support/recording.h"
 #include "waybill/block.h"
@@ -16,24 +16,8 @@
 namespace waybill {
 namespace {
 
-double largest_difference(std::span<const float> a, std::span<const float> b) {
-  double difference = 0, magnitude = 0;
-  for (std::size_t i = 0; i < b.size(); ++i) {
-    difference = std::max(difference, std::abs(static_cast<double>(a[i]) - b[i]));
-    magnitude = std::max(magnitude, std::abs(static_cast<double>(b[i])));
-  }
-  return difference / magnitude;
-}
-
-double relative_frobenius(std::span<const float> a, std::span<const float> b) {
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < b.size(); ++i) {
-    const double delta = static_cast<double>(a[i]) - b[i];
-    difference += delta * delta;
-    norm += static_cast<double>(b[i]) * b[i];
-  }
-  return std::sqrt(difference / norm);
-}
+using testing::frobenius_difference;
+using testing::largest_difference;
 
 std::vector<std::set<std::int64_t>> chosen_by_token(const auto& ids, std::int32_t topk) {
   std::vector<std::set<std::int64_t>> tokens;
@@ -111,10 +95,11 @@ TEST_P(RecordedBlock, Bf16AgreesTo1e2InFrobeniusNorm) {
     const std::string block = checkpoint.block_name(layer);
     const BlockRun run =
         run_recorded(checkpoint, layer, DType::bf16, ranks, recording.hidden(block));
-    EXPECT_LE(relative_frobenius(run.experts_out,
-                                 recorded_experts(recording, block, run.experts_out.size())),
+    EXPECT_LE(frobenius_difference(run.experts_out,
+                                   recorded_experts(recording, block, run.experts_out.size())),
               1e-2);
-    EXPECT_LE(relative_frobenius(run.block_out, recording.read<float>(block + ".block_out")), 1e-2);
+    EXPECT_LE(frobenius_difference(run.block_out, recording.read<float>(block + ".block_out")),
+              1e-2);
   }
 }
 

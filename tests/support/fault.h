@@ -21,4 +21,9 @@ Error fault(Call&& call) {
   return Error(Code::UsageError);
 }
 
+template <class Call>
+Code code_of(Call&& call) {
+  return fault(std::forward<Call>(call)).code();
+}
+
 }  // namespace waybill::testing
