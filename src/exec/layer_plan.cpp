@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "exec/layer_state.h"
 #include "exec/stopwatch.h"
@@ -174,10 +175,9 @@ void MoeLayer::State::build(DispatchState& dispatch, const AdmittedRoutes& admit
   report_of_step.tokens = dispatch.routes.tokens;
   report_of_step.admission = admitted.admission;
   report_of_step.handle = column_bytes(plan);
-  for (std::int32_t peer = 0; peer < comm.size(); ++peer) {
-    report_of_step.sent.emplace_back(plan.send_count(PeerSlot{peer}));
-    report_of_step.payload_sent.emplace_back(plan.payload_count(PeerSlot{peer}));
-  }
+  RankRows rows = rank_rows(plan);
+  report_of_step.sent = std::move(rows.sent);
+  report_of_step.payload_sent = std::move(rows.payload);
 }
 
 void MoeLayer::State::exchange_counts(DispatchState& dispatch,
