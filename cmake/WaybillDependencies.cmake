@@ -5,6 +5,8 @@ find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(nlohmann_json REQUIRED)
 find_package(hwy REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(ZLIB REQUIRED)
+find_path(YAML_INCLUDE_DIR yaml.h REQUIRED)  # libyaml; linked as -lyaml
 
 find_program(CCACHE ccache)
 if(CCACHE)

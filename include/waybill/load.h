@@ -32,6 +32,8 @@ struct LoadProvenance {
   std::string topology;
   PlacementVersion placement;
   std::optional<std::int64_t> first_step, last_step;
+  std::string counted;     // "at the source", "at the destination": before or after the exchange
+  std::int32_t ranks = 0;  // that the loads are summed over; 0: not stated
 };
 
 // A load that is used against `in_use`: LoadUnitMismatch or LoadProvenanceMismatch, with the field,

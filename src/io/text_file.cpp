@@ -52,4 +52,29 @@ std::string read_text_file(const std::string& path, std::size_t max_bytes) {
   return text;
 }
 
+void write_text_file(const std::string& path, std::string_view bytes) {
+  const auto unwritable = [&] {
+    return Error(Code::FileUnwritable).at("file", path).found(std::strerror(errno));
+  };
+  // A device or a pipe is written to, not replaced.
+  std::error_code failure;
+  const bool replaces =
+      !std::filesystem::exists(path, failure) || std::filesystem::is_regular_file(path, failure);
+  const std::string partial = replaces ? path + ".partial" : path;
+  std::unique_ptr<std::FILE, CloseFile> file(std::fopen(partial.c_str(), "wbe"));
+  if (file == nullptr) throw unwritable();
+  const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size() &&
+                       std::fclose(file.release()) == 0;
+  if (!replaces) {
+    if (!written) throw unwritable();
+    return;
+  }
+  if (written) std::filesystem::rename(partial, path, failure);
+  if (written && !failure) return;
+  const int cause = errno;
+  std::filesystem::remove(partial, failure);
+  errno = cause;
+  throw unwritable();
+}
+
 }  // namespace waybill
