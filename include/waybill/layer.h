@@ -118,9 +118,9 @@ class MoeLayer {
   // replicas, plans, and exchanges counts, before any payload moves. A disagreement is the same
   // error on every rank, with the field, both ranks and both values (AgreementMismatch,
   // GenerationMismatch, CheckpointMismatch, ProcessGroupMismatch, CollectiveEpochMismatch); so are
-  // one rank's bad routes (ExpertIdOutOfRange, GateNotFinite, RouteCountMismatch) and experts that
-  // don't fit, with the rank. PeerCountDisagreement or RouteConservationMismatch for counts that
-  // can't be.
+  // one rank's bad routes (ExpertIdOutOfRange, GateNotFinite, RouteCountMismatch, InvalidValue) and
+  // experts that don't fit, with the rank. PeerCountDisagreement or RouteConservationMismatch for
+  // counts that can't be.
   Planned plan(Routed routed);
   // Packs and submits the dispatch. `hidden`: [T_l, d] in the layer's dtype, readable until
   // received. ShapeMismatch, DtypeMismatch, DeviceUnavailable for rows that don't fit.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -73,7 +74,8 @@ struct DispatchState {
   GroupEpoch group_epoch;
   std::shared_ptr<const ResidentExperts> experts;
   RoutesView routes;
-  std::string semantic_digest;  // empty below Checks::full
+  std::optional<Error> routes_fault;  // what their columns lack; plan() tells every rank
+  std::string semantic_digest;        // empty below Checks::full
 
   StepColumns columns;
   StepBuffers buffers;

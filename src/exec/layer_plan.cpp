@@ -71,8 +71,13 @@ std::shared_ptr<DispatchState> MoeLayer::State::pin(const RoutesView& routes) {
   dispatch->group_epoch = comm.group().epoch();
   dispatch->routes = routes;
   dispatch->columns = std::exchange(spare, StepColumns{});
-  if (full_checks()) {
-    dispatch->semantic_digest = semantic_digest(options.execution_scope, comm.rank(), routes);
+  try {
+    check_shape(routes, options.topk);
+    if (full_checks()) {
+      dispatch->semantic_digest = semantic_digest(options.execution_scope, comm.rank(), routes);
+    }
+  } catch (const Error& error) {
+    dispatch->routes_fault = error;
   }
   if (!facts || facts_placement != generation.version) {
     facts.emplace(options, comm.group(), generation, topology);
@@ -118,7 +123,8 @@ std::vector<AgreementRecord> MoeLayer::State::agree_on(DispatchState& dispatch,
   try {
     const Stopwatch watch(dispatch.report.time.plan);
     check_pins(dispatch);
-    admitted = admit(dispatch.routes, options.topk, options.experts);
+    if (dispatch.routes_fault) throw *dispatch.routes_fault;
+    admitted = admit(dispatch.routes, options.experts);
     dispatch.experts =
         experts.get(dispatch.lease.generation(), comm.rank(), options, expert_source);
     mine.accepted = admitted.admission.accepted;

@@ -13,8 +13,11 @@ struct AdmittedRoutes {
   std::vector<std::int64_t> expert_counts;  // [E] accepted routes of each logical expert
 };
 
-// RouteCountMismatch (another k, columns of another length), ExpertIdOutOfRange and GateNotFinite
-// with token and route slot. A dropped route's gate isn't read.
-AdmittedRoutes admit(const RoutesView& routes, std::int32_t topk, std::int32_t experts);
+// RouteCountMismatch for another k than the layer's; what the columns' own shape throws.
+void check_shape(const RoutesView& routes, std::int32_t topk);
+
+// ExpertIdOutOfRange and GateNotFinite with token and route slot. A dropped route's gate isn't
+// read. The shape has been checked.
+AdmittedRoutes admit(const RoutesView& routes, std::int32_t experts);
 
 }  // namespace waybill

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -139,6 +140,47 @@ TEST(BadRoutes, NameTokenAndRouteSlotOnEveryRank) {
     EXPECT_EQ(error->found_text(), "6");
   }
 }
+
+struct BadShape {
+  std::string name;
+  Code code;
+  std::function<void(RoutesView&)> change;
+};
+
+class OneRanksRoutesHaveAnotherShape : public ::testing::TestWithParam<BadShape> {};
+
+TEST_P(OneRanksRoutesHaveAnotherShape, EveryRankThrowsTheSameErrorAtEveryCheckLevel) {
+  for (const Checks checks : {Checks::off, Checks::counts, Checks::full}) {
+    LayerCase c = three_ranks();
+    c.options.checks = checks;
+    const auto errors =
+        testing::errors_of(c, [](Communicator& comm, MoeLayer& layer, RankStep& step) {
+          RoutesView routes = step.routes();
+          if (comm.rank() == Rank{2}) GetParam().change(routes);
+          layer.plan(layer.begin(routes));
+        });
+    for (const auto& error : errors) {
+      ASSERT_TRUE(error);
+      EXPECT_EQ(error->code(), GetParam().code) << error->what();
+      EXPECT_EQ(error->coordinate("rank"), "2");
+      EXPECT_STREQ(error->what(), errors[0]->what());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, OneRanksRoutesHaveAnotherShape,
+    ::testing::Values(
+        BadShape{"NoIds", Code::RouteCountMismatch, [](RoutesView& r) { r.experts = {}; }},
+        BadShape{"FewGates", Code::RouteCountMismatch,
+                 [](RoutesView& r) { r.gates = r.gates.first(1); }},
+        BadShape{"MoreTokensThanColumns", Code::RouteCountMismatch,
+                 [](RoutesView& r) { r.tokens = 1 << 20; }},
+        BadShape{"MoreRoutesThanAnInt32Counts", Code::RouteCountMismatch,
+                 [](RoutesView& r) { r.tokens = std::numeric_limits<std::int32_t>::max(); }},
+        BadShape{"NegativeTokens", Code::InvalidValue, [](RoutesView& r) { r.tokens = -1; }},
+        BadShape{"AnotherK", Code::RouteCountMismatch, [](RoutesView& r) { r.topk = 1; }}),
+    [](const auto& test) { return test.param.name; });
 
 // A communicator that believes in another membership epoch.
 class OtherEpoch final : public Communicator {
