@@ -1,5 +1,6 @@
 #include "exec/route_admission.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -13,6 +14,18 @@ void check_shape(const RoutesView& routes, std::int32_t topk) {
     throw Error(Code::RouteCountMismatch).at("field", "topk").expected(topk).found(routes.topk);
   }
   check_shape(routes);
+}
+
+std::int64_t drop_bad_ids(RoutesView& routes, std::int32_t experts, Column& ids) {
+  const auto is_bad = [experts](std::int32_t id) {
+    return id != dropped_route && (id < 0 || id >= experts);
+  };
+  const std::int64_t bad = std::ranges::count_if(routes.experts, is_bad);
+  if (bad == 0) return 0;
+  ids.assign(routes.experts.begin(), routes.experts.end());
+  std::ranges::replace_if(ids, is_bad, dropped_route);
+  routes.experts = ids;
+  return bad;
 }
 
 AdmittedRoutes admit(const RoutesView& routes, std::int32_t experts) {
