@@ -242,6 +242,9 @@ void MoeLayer::State::read_counts(DispatchState& dispatch,
                                counts.end());
   }
   rebuild_receive_plan(columns.receive, columns.peer_counts, local_slots, comm.group());
+  if (full_checks()) {
+    check_receive_plan(columns.receive.view(), columns.peer_counts, local_slots, comm.group());
+  }
 
   columns.payload_offsets.assign(1, 0);
   for (std::size_t p = 0; p < records.size(); ++p) {

@@ -243,6 +243,7 @@ INSTANTIATE_TEST_SUITE_P(
         Corruption{"NegativeSlotRows", "counts", 2, -1000, Code::PeerCountDisagreement},
         Corruption{"PayloadRowOfARoute", "dispatch_fields", 0, 100, Code::PeerCountDisagreement},
         Corruption{"RouteOfARow", "dispatch_fields", 1, 1, Code::RoundTripMismatch},
+        Corruption{"RouteOfAnotherRow", "dispatch_fields", 1, 3, Code::RouteIdentityCollision},
         Corruption{"RouteReturned", "return_fields", 0, 1, Code::RoundTripMismatch},
         Corruption{"SlotReturned", "return_fields", 1, 1, Code::RoundTripMismatch}),
     [](const auto& test) { return test.param.name; });
