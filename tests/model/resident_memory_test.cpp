@@ -27,7 +27,9 @@ std::int64_t resident_high_water_bytes() {
 
 void forget_high_water() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
-TEST(ResidentMemory, StaysWithinWeightsAndLedgerPeak) {
+class ResidentMemory : public ::testing::TestWithParam<DType> {};
+
+TEST_P(ResidentMemory, StaysWithinWeightsAndLedgerPeak) {
   const RandomCheckpoint olmoe{
       .family = "olmoe", .hidden = 2048, .ff = 1024, .experts = 64, .topk = 8, .layers = 1};
   constexpr std::int64_t kTokens = 512;
@@ -41,7 +43,7 @@ TEST(ResidentMemory, StaysWithinWeightsAndLedgerPeak) {
 
   forget_high_water();
   const Checkpoint checkpoint = Checkpoint::open(folder.path());
-  ExpertStore store(checkpoint, DType::bf16);
+  ExpertStore store(checkpoint, GetParam());
   PlacementRegistry registry;
   registry.load(
       testing::generation_of(Placement::contiguous(PlacementVersion{"p"}, olmoe.experts, kRanks),
@@ -49,18 +51,22 @@ TEST(ResidentMemory, StaysWithinWeightsAndLedgerPeak) {
   registry.activate(PlacementVersion{"p"});
   LocalGroup group(ProcessGroup::identity(kRanks));
   BlockOptions options;
-  options.dtype = DType::bf16;
+  options.dtype = GetParam();
   const BlockRun run = run_block(checkpoint, LayerId{0}, options, store, group, registry,
                                  Topology::uniform(kRanks), hidden);
 
   const LiveLedger ledger =
       live_ledger(step_buffers(run.rows, run.bytes, run.representation), step_events());
-  const std::int64_t weights = std::int64_t{3} * olmoe.hidden * olmoe.ff * olmoe.experts * 2;
+  const std::int64_t weights = std::int64_t{3} * olmoe.hidden * olmoe.ff * olmoe.experts *
+                               static_cast<std::int64_t>(size_of(GetParam()));
   const std::int64_t resident = resident_high_water_bytes();
   ASSERT_GT(resident, weights);
   EXPECT_LE(static_cast<double>(resident), 1.25 * static_cast<double>(weights + ledger.peak.value))
       << "weights " << weights << ", ledger peak " << ledger.peak.value;
 }
+
+INSTANTIATE_TEST_SUITE_P(DTypes, ResidentMemory, ::testing::Values(DType::bf16, DType::f32),
+                         [](const auto& test) { return std::string(name(test.param)); });
 
 }  // namespace
 }  // namespace waybill
