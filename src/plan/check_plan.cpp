@@ -208,6 +208,15 @@ void check_plan(const PlanView& plan, const RoutesView& routes, const Placement&
 void check_plan(const HostPlan& plan, const RoutesView& routes, const Placement& placement,
                 const ProcessGroup& group) {
   check_plan(plan.view(), routes, placement, group);
+  // What peers are told of their slots' rows is kept beside the key offsets.
+  std::size_t key = 0;
+  for (std::int32_t peer = 0; peer < plan.peers(); ++peer) {
+    for (const std::int32_t rows : plan.slot_counts(PeerSlot{peer})) {
+      expect(Code::SlotCountMismatch, "slot_counts", static_cast<std::int64_t>(key),
+             plan.key_offsets()[key + 1] - plan.key_offsets()[key], rows);
+      ++key;
+    }
+  }
 }
 
 }  // namespace waybill
