@@ -141,6 +141,7 @@ struct LayerPlan {
 
 struct BalancePlan {
   std::vector<LayerPlan> layers;
+  LoadProvenance load;  // that it was made for
   std::vector<std::string> warnings;
 
   double mean_ratio_before() const;

@@ -202,6 +202,7 @@ BalancePlan balance(const LoadMatrix& load, const Cluster& cluster,
   check_pay_off(options);
   check_seconds(options);
   BalancePlan plan;
+  plan.load = load.provenance();
   plan.warnings = planner.warnings();
   warn_of_zero_layers(load, plan);
   plan.layers.resize(load.layers().size());
