@@ -34,12 +34,15 @@ std::vector<std::filesystem::path> json_files(const std::string& folder) {
 FixtureSet FixtureSet::read(const std::string& folder) {
   FixtureSet set;
   for (const std::filesystem::path& path : json_files(folder)) {
-    const std::string text = read_text_file(path.string(), largest_file);
-    // Refuses what the second parser would take: duplicate keys, endless nesting.
-    JsonDocument::parse(text, path.string());
-    set.add(path.filename().string(), Json::parse(text));
+    set.add(path.filename().string(), parse(read_text_file(path.string(), largest_file), path));
   }
   return set;
+}
+
+Json FixtureSet::parse(std::string_view text, const std::string& file) {
+  // Refuses what the second parser would take: duplicate keys, endless nesting.
+  JsonDocument::parse(text, file);
+  return Json::parse(text);
 }
 
 std::string FixtureSet::kind(const Json& document) {

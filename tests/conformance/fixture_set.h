@@ -15,6 +15,7 @@ class FixtureSet {
   // Reads every *.json of a folder. FileUnreadable without any; DocumentMalformed or DuplicateKey
   // for a file that isn't strict JSON.
   static FixtureSet read(const std::string& folder);
+  static Json parse(std::string_view text, const std::string& file);
 
   void add(std::string file, Json document) { files_[std::move(file)] = std::move(document); }
   const std::map<std::string, Json>& files() const { return files_; }
