@@ -120,7 +120,7 @@ class Planner {
   const Layout& layout_;
 };
 
-PlanResult plan_synthetic(const PlanCommand& command) {
+PlanResult plan_synthetic(PlanCommand& command) {
   if (command.routes != "uniform" && command.routes != "zipf") {
     throw Error(Code::UsageError)
         .at("option", "--routes")
@@ -149,7 +149,7 @@ PlanResult plan_synthetic(const PlanCommand& command) {
   return result;
 }
 
-PlanResult plan_checkpoint(const PlanCommand& command) {
+PlanResult plan_checkpoint(PlanCommand& command) {
   const Checkpoint checkpoint = Checkpoint::open(command.step.checkpoint);
   const ModelConfig& model = checkpoint.config();
   check_dedup(model, command.step.dedup);
@@ -183,7 +183,7 @@ PlanResult plan_checkpoint(const PlanCommand& command) {
   return result;
 }
 
-Exit plan(const PlanCommand& command) {
+Exit plan(PlanCommand& command) {
   resolve_settings(command.step);
   if (command.routes.empty() == command.step.checkpoint.empty()) {
     throw Error(Code::UsageError)

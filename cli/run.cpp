@@ -130,7 +130,7 @@ MeasuredBytes peak_resident() {
   return MeasuredBytes{std::int64_t{usage.ru_maxrss} * 1024};
 }
 
-RunResult execute(const RunOptions& options) {
+RunResult execute(RunOptions& options) {
   const StepSettings settings = resolve_settings(options.step);
   const Checkpoint checkpoint = Checkpoint::open(options.step.checkpoint);
   const ModelConfig& model = checkpoint.config();
@@ -181,7 +181,7 @@ RunResult execute(const RunOptions& options) {
   return result;
 }
 
-Exit run(const RunOptions& options) {
+Exit run(RunOptions& options) {
   if (options.step.checkpoint.empty()) {
     throw Error(Code::UsageError).at("command", "waybill run").expected("CHECKPOINT_DIR");
   }

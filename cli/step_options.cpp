@@ -6,19 +6,24 @@
 #include <charconv>
 #include <initializer_list>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <set>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "command_line.h"
 #include "failure.h"
 #include "waybill/error.h"
+#include "waybill/topology_manifest.h"
 
 namespace waybill::cli {
 namespace {
 
 using Names = std::initializer_list<std::string_view>;
+
+constexpr Range rank_range{1, 4096};
 
 void require_built(std::string_view option, std::string_view value, Names built, Names later) {
   if (std::ranges::find(built, value) != built.end()) return;
@@ -84,6 +89,102 @@ std::vector<Rank> resolve_peer_order(const StepOptions& options) {
   return order;
 }
 
+// What the files about machines say; nothing where none is given.
+struct Machines {
+  std::optional<TopologyManifest> topology;
+  std::optional<GroupTable> groups;
+  std::string groups_file;
+};
+
+Machines read_machines(const StepOptions& options) {
+  Machines machines;
+  if (options.topology.empty()) return machines;
+  machines.topology =
+      reading(options.topology, [&] { return read_topology_manifest(options.topology); });
+  machines.groups = machines.topology->groups;
+  machines.groups_file = options.topology;
+  if (!options.groups.empty()) {
+    machines.groups = reading(options.groups, [&] {
+                        return read_groups_manifest(options.groups, &*machines.topology);
+                      }).table;
+    machines.groups_file = options.groups;
+  }
+  return machines;
+}
+
+// An option that repeats what a file says must say the same.
+void agree_with_file(std::string_view option, std::int64_t& given, std::int32_t stated,
+                     const std::string& file) {
+  if (given == 0) given = stated;
+  if (given == stated) return;
+  throw Error(Code::UsageError)
+      .at("option", option)
+      .at("file", file)
+      .expected(fmt::format("{}, as the file says, or no {}", stated, option))
+      .found(given);
+}
+
+Topology resolve_topology(StepOptions& options, const std::optional<TopologyManifest>& manifest) {
+  if (!manifest) {
+    constexpr std::int64_t ranks = 4, nodes = 1;
+    if (options.ranks == 0) options.ranks = ranks;
+    if (options.nodes == 0) options.nodes = nodes;
+    return Topology::uniform(static_cast<std::int32_t>(options.ranks),
+                             static_cast<std::int32_t>(options.nodes));
+  }
+  Topology topology = manifest->topology();
+  if (std::cmp_greater(topology.ranks(), rank_range.high)) {
+    throw Error(Code::InvalidValue)
+        .at("file", options.topology)
+        .expected(fmt::format("at most {} ranks", rank_range.high))
+        .found(topology.ranks());
+  }
+  agree_with_file("--ranks", options.ranks, topology.ranks(), options.topology);
+  agree_with_file("--nodes", options.nodes, topology.nodes(), options.topology);
+  return topology;
+}
+
+// The only group of all ranks; nothing when there is none.
+std::optional<ProcessGroupId> only_full_group(const GroupTable& table, const std::string& file) {
+  std::vector<std::string> ids;
+  for (const GroupRecord& group : table.groups) {
+    if (group.kind == GroupKind::full_ep) ids.push_back(group.id.value);
+  }
+  if (ids.empty()) return std::nullopt;
+  if (ids.size() == 1) return ProcessGroupId(ids.front());
+  throw Error(Code::ProcessGroupMismatch)
+      .at("file", file)
+      .expected("one full_ep group, or a placement that names the group that it is for")
+      .found(fmt::format("{}", fmt::join(ids, ", ")));
+}
+
+// `wanted` is the group that the placement names, if it does.
+ProcessGroup resolve_group(const StepOptions& options, const Machines& machines,
+                           const ProcessGroupId& wanted) {
+  std::optional<ProcessGroupId> id;
+  if (!wanted.value.empty()) id = wanted;
+  if (machines.groups && !id) id = only_full_group(*machines.groups, machines.groups_file);
+  if (!machines.groups || !id) {
+    return {id.value_or(ProcessGroupId("ep-group-0")), GroupEpoch{0}, resolve_peer_order(options)};
+  }
+  if (!options.peer_order.empty()) {
+    throw Error(Code::UsageError)
+        .at("option", "--peer-order")
+        .at("file", machines.groups_file)
+        .expected("no --peer-order, as the file states that of its groups")
+        .found(options.peer_order);
+  }
+  ProcessGroup group = reading(machines.groups_file, [&] { return machines.groups->group(*id); });
+  if (group.size() != options.ranks) {
+    throw Error(Code::GroupShapeMismatch)
+        .at("file", machines.groups_file)
+        .at("process_group", *id)
+        .expected(fmt::format("all {} ranks", options.ranks))
+        .found(group.size());
+  }
+  return group;
+}
+
 Generation contiguous_generation(std::int32_t experts, std::int32_t ranks,
                                  std::span<const LayerId> layers) {
   Generation generation;
@@ -111,12 +212,17 @@ void add_step_options(Subcommand& command, StepOptions& options) {
   command.word("--dtype", options.dtype, "TYPE", "f32 or bf16: rows, weights and return", work);
 
   const char* layout = "Layout";
-  constexpr Range ranks{1, 4096};
-  command.number("--ranks", options.ranks, ranks, "Expert-parallel ranks", layout);
-  command.number("--nodes", options.nodes, ranks, "Nodes that the ranks divide over evenly",
+  command.number("--ranks", options.ranks, rank_range,
+                 "Expert-parallel ranks; default 4, or those of --topology", layout);
+  command.number("--nodes", options.nodes, rank_range,
+                 "Nodes that the ranks divide over evenly; default 1, or those of --topology",
                  layout);
   command.word("--topology", options.topology, "FILE",
-               "Ranks and nodes from a file (not built yet)", layout);
+               "Topology manifest (JSON): ranks, the node of each, and groups where it has some",
+               layout);
+  command.word("--groups", options.groups, "FILE",
+               "Groups manifest (JSON): peer orders, in place of the topology file's", layout);
+  command.need("--groups", "--topology");
   command.word("--peer-order", options.peer_order, "LIST",
                "Ranks in group order, e.g. 2,0,3,1, or random", layout);
   command.word("--placement", options.placement, "FILE",
@@ -150,13 +256,6 @@ StepSettings resolve_settings(const StepOptions& options) {
   require_built("--selector", options.selector,
                 {"first", "round_robin", "least_load", "locality", "hash"},
                 {"queue_aware", "split"});
-  if (!options.topology.empty()) {
-    throw Error(Code::OptionNotBuilt)
-        .at("option", "--topology")
-        .expected("--nodes")
-        .found(options.topology);
-  }
-
   StepSettings settings;
   settings.dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
   settings.checks = options.checks == "off"    ? Checks::off
@@ -166,18 +265,18 @@ StepSettings resolve_settings(const StepOptions& options) {
   return settings;
 }
 
-Layout resolve_layout(const StepOptions& options, std::int32_t experts,
-                      std::span<const LayerId> layers) {
+Layout resolve_layout(StepOptions& options, std::int32_t experts, std::span<const LayerId> layers) {
+  const Machines machines = read_machines(options);
+  Topology topology = resolve_topology(options, machines.topology);
   const auto ranks = static_cast<std::int32_t>(options.ranks);
-  Topology topology = Topology::uniform(ranks, static_cast<std::int32_t>(options.nodes));
   Generation generation =
       options.placement.empty()
           ? contiguous_generation(experts, ranks, layers)
           : reading(options.placement, [&] {
               return read_placement_manifest(options.placement, experts, ranks, layers, &topology);
             });
-  if (generation.group.value.empty()) generation.group = ProcessGroupId("ep-group-0");
-  ProcessGroup group(generation.group, GroupEpoch{0}, resolve_peer_order(options));
+  ProcessGroup group = resolve_group(options, machines, generation.group);
+  generation.group = group.id();
   return {std::move(topology), std::move(group), std::move(generation)};
 }
 

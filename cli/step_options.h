@@ -18,12 +18,13 @@ namespace waybill::cli {
 
 class Subcommand;
 
-// As typed.
+// As typed. Ranks and nodes are 0 until resolve_layout() when they aren't.
 struct StepOptions {
   std::string checkpoint;
-  std::int64_t ranks = 4;
-  std::int64_t nodes = 1;
+  std::int64_t ranks = 0;
+  std::int64_t nodes = 0;
   std::string topology;
+  std::string groups;
   std::string peer_order;
   std::string placement;
   std::string selector = "first";
@@ -58,10 +59,13 @@ struct Layout {
   ProcessGroup group;
   Generation generation;
 };
-// `layers` are the model's MoE layers. Without --placement every layer gets contiguous runs of
-// experts. TooManyRanks, PeerOrderInvalid; the manifest's errors name its file.
-Layout resolve_layout(const StepOptions& options, std::int32_t experts,
-                      std::span<const LayerId> layers);
+// `layers` are the model's MoE layers. Sets the options' ranks and nodes to what the layout has.
+// Ranks and nodes are those of --topology; --ranks and --nodes may only say the same (UsageError).
+// The peer order is that of the group that the placement names, or of the only full_ep group, where
+// --groups or the topology file holds groups, else --peer-order. Without --placement every layer
+// gets contiguous runs of experts. TooManyRanks, PeerOrderInvalid, ProcessGroupMismatch,
+// GroupShapeMismatch (a group without some rank); the errors of manifests name their file.
+Layout resolve_layout(StepOptions& options, std::int32_t experts, std::span<const LayerId> layers);
 
 // "0,2-5" of the model's MoE layers, ascending; all of them when empty. InvalidValue for a layer
 // that has no experts.

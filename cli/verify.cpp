@@ -38,9 +38,9 @@ void add_verify(CommandLine& line) {
   auto options = std::make_shared<VerifyOptions>();
   Subcommand command = line.add(
       "verify",
-      "Check manifests of placements, topologies and groups, safetensors files, their index, "
-      "config.json, or checkpoint folders, before anything loads them. Files that are given "
-      "together are also checked against one another.",
+      "Check manifests of placements, topologies and groups, loads and placements of any system, "
+      "safetensors files, their index, config.json, or checkpoint folders, before anything loads "
+      "them. Files that are given together are also checked against one another.",
       [options] { return verify(*options); });
   command.positionals("FILE", options->files,
                       "Files of any of these kinds; each tells its own kind");

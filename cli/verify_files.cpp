@@ -6,57 +6,38 @@
 #include <fstream>
 #include <utility>
 
-#include "failure.h"
-#include "io/faults.h"
-#include "io/json_document.h"
 #include "io/safetensors.h"
 #include "io/safetensors_set.h"
+#include "io/zip_archive.h"
 #include "model/model_config.h"
+#include "placement/formats/json_source.h"
 #include "placement/manifest_checks.h"
 #include "text.h"
 #include "topology/manifest_checks.h"
-#include "verify_result.h"
-#include "waybill/checkpoint.h"
+#include "verify_parts.h"
 
 namespace waybill::cli {
 namespace {
 
-// A file that told its kind. Documents are parsed once, for that and for their checks.
-struct OpenFile {
-  VerifiedFile result;
-  std::optional<JsonDocument> document;
-
-  void check(const auto& body) {
-    const Faults faults =
-        Faults::collect([&](Faults& found) { reading(result.path, [&] { body(found); }); });
-    for (Error fault : faults.all()) {
-      if (fault.coordinate("file").empty()) fault.at("file", result.path);
-      result.violations.push_back(std::move(fault));
-    }
-  }
-};
-
-// What files say about one another; null where none of its kind, or several, or a faulty one.
-struct Context {
-  std::optional<TopologyManifest> topology;
-  std::optional<Topology> ranks;  // of that topology
-  std::optional<GroupTable> groups;
-  std::optional<ModelConfig> model;
-};
-
 // A header's length, a number far below 2^56, has a zero byte that no text has.
-bool begins_as_safetensors(const std::string& path) {
+bool begins_as_safetensors(std::string_view bytes) {
+  return bytes.size() >= 9 && bytes[7] == '\0' && bytes[8] == '{';
+}
+
+std::string first_bytes(const std::string& path) {
   std::array<char, 9> first{};
   std::ifstream file(path, std::ios::binary);
-  if (!file.read(first.data(), first.size())) return false;
-  return first[7] == '\0' && first[8] == '{';
+  file.read(first.data(), first.size());
+  return {first.data(), static_cast<std::size_t>(file.gcount())};
 }
 
 // The conformance files of the reference text hold manifests, among other things.
 constexpr std::string_view fixture_placement = "moe-conformance/placement/1";
 constexpr std::string_view fixture_topology = "moe-conformance/topology/1";
+constexpr std::string_view loads_schema = "waybill-loads-1";
 
 bool is_fixture(const JsonValue& root) {
+  if (!root.is(JsonKind::object)) return false;
   const auto schema = root.find("schema");
   return schema && schema->as_string().starts_with("moe-conformance/");
 }
@@ -71,11 +52,13 @@ FileKind kind_of(const JsonValue& root) {
                                       Telling{fixture_placement, FileKind::placement},
                                       Telling{fixture_topology, FileKind::topology},
                                       Telling{topology_schema, FileKind::topology},
-                                      Telling{groups_schema, FileKind::groups}};
+                                      Telling{groups_schema, FileKind::groups},
+                                      Telling{loads_schema, FileKind::loads}};
   static constexpr std::array fields{Telling{"placement_version", FileKind::placement},
                                      Telling{"model_type", FileKind::model_config},
                                      Telling{"weight_map", FileKind::safetensors_index}};
   if (!root.is(JsonKind::object)) {
+    if (const auto kind = exchanged_kind(root)) return *kind;
     throw root.error(Code::UnknownSchema).expected("an object").found(root.text());
   }
   if (const auto schema = root.find("schema")) {
@@ -83,14 +66,18 @@ FileKind kind_of(const JsonValue& root) {
       if (schema->is(JsonKind::string) && schema->as_string() == text) return kind;
     }
     throw schema->error(Code::UnknownSchema)
-        .expected(fmt::format("{}, {} or {}", placement_schema, topology_schema, groups_schema))
+        .expected(fmt::format("{}, {}, {} or {}", placement_schema, topology_schema, groups_schema,
+                              loads_schema))
         .found(schema->text());
   }
   for (const auto& [text, kind] : fields) {
     if (root.find(text)) return kind;
   }
+  if (const auto kind = exchanged_kind(root)) return *kind;
   throw root.error(Code::UnknownSchema)
-      .expected("a schema, or one of placement_version, model_type and weight_map")
+      .expected(
+          "a schema, or one of placement_version, model_type and weight_map, or what tells "
+          "another system's loads or placement")
       .found("none of them");
 }
 
@@ -100,11 +87,17 @@ OpenFile open(const std::string& path) {
   const Faults faults = Faults::collect([&](Faults&) {
     std::error_code ignored;
     if (std::filesystem::is_directory(path, ignored)) {
-      file.result.kind = FileKind::checkpoint;
-    } else if (std::filesystem::is_regular_file(path, ignored) && begins_as_safetensors(path)) {
+      file.result.kind = is_load_folder(path) ? FileKind::loads : FileKind::checkpoint;
+      return;
+    }
+    const bool regular = std::filesystem::is_regular_file(path, ignored);
+    const std::string first = regular ? first_bytes(path) : std::string();
+    if (begins_as_safetensors(first)) {
       file.result.kind = FileKind::safetensors;
+    } else if (is_zip(first) && path.ends_with(".npz")) {
+      file.result.kind = FileKind::loads;
     } else {
-      file.document = JsonDocument::read(path);
+      file.document = is_yaml_name(path) ? read_yaml_source(path) : read_json_source(path);
       file.result.kind = kind_of(file.document->root());
       if (is_fixture(file.document->root())) {
         file.result.unchecked.emplace_back("all but the fields of a manifest: waybill-conformance");
@@ -113,10 +106,6 @@ OpenFile open(const std::string& path) {
   });
   file.result.violations = faults.all();
   return file;
-}
-
-std::string count(std::size_t n, std::string_view what) {
-  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
 }
 
 std::string describe(const ModelConfig& model) {
@@ -236,6 +225,10 @@ void check_checkpoint_folder(OpenFile& file, Context& context, bool only_one) {
 
 }  // namespace
 
+std::string count(std::size_t n, std::string_view what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
 std::string_view name(FileKind kind) {
   switch (kind) {
     case FileKind::placement: return "placement manifest";
@@ -245,6 +238,8 @@ std::string_view name(FileKind kind) {
     case FileKind::safetensors_index: return "safetensors index";
     case FileKind::safetensors: return "safetensors file";
     case FileKind::checkpoint: return "checkpoint folder";
+    case FileKind::loads: return "loads of experts";
+    case FileKind::placement_table: return "placement of another system";
   }
   return "unknown";
 }
@@ -265,7 +260,8 @@ std::vector<VerifiedFile> verify_files(std::span<const std::string> paths) {
   Context context;
   for (const FileKind kind :
        {FileKind::safetensors, FileKind::safetensors_index, FileKind::model_config,
-        FileKind::checkpoint, FileKind::topology, FileKind::groups, FileKind::placement}) {
+        FileKind::checkpoint, FileKind::topology, FileKind::groups, FileKind::placement,
+        FileKind::placement_table, FileKind::loads}) {
     for (OpenFile& file : files) {
       if (file.result.kind != kind) continue;
       switch (kind) {
@@ -276,6 +272,8 @@ std::vector<VerifiedFile> verify_files(std::span<const std::string> paths) {
         case FileKind::safetensors_index: check_index_file(file); break;
         case FileKind::safetensors: check_safetensors_file(file); break;
         case FileKind::checkpoint: check_checkpoint_folder(file, context, one_model); break;
+        case FileKind::placement_table: check_placement_table(file, context); break;
+        case FileKind::loads: check_load_file(file, context); break;
       }
     }
   }

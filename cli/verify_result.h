@@ -20,6 +20,8 @@ enum class FileKind : std::uint8_t {
   safetensors_index,
   safetensors,
   checkpoint,  // a folder
+  loads,
+  placement_table,  // of another system
 };
 std::string_view name(FileKind kind);
 
@@ -32,7 +34,8 @@ struct VerifiedFile {
 };
 
 // Each file by itself, and against those beside it: groups and placements against a topology,
-// placements against groups and a model's configuration, where there is one of these.
+// placements against groups, placements and loads against a model's configuration, where there is
+// one of these.
 std::vector<VerifiedFile> verify_files(std::span<const std::string> paths);
 
 void print_text(std::span<const VerifiedFile> files);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/process.h"
+#include "support/temporary_folder.h"
 
 namespace waybill::testing {
 namespace {
@@ -120,6 +121,85 @@ TEST(Plan, RefusesWhatItCannotPlan) {
   EXPECT_EQ(code({qwen3, "--route", "r256"}), "InvalidValue");
   EXPECT_EQ(code({qwen3, "--route", "five"}), "InvalidValue");
   EXPECT_EQ(code({qwen3, "--tokens", "0", "--route", "r0"}), "InvalidValue");
+}
+
+// Three ranks on two nodes, and their groups.
+struct MachineFiles {
+  TemporaryFolder folder;
+  nlohmann::json groups = {
+      {"schema", "waybill-groups-1"},
+      {"topology_version", "t1"},
+      {"collective_epoch", 5},
+      {"groups",
+       {{{"id", "all"}, {"kind", "full_ep"}, {"peer_order", {2, 0, 1}}},
+        {{"id", "near"}, {"kind", "node_local"}, {"node", "a"}, {"peer_order", {1, 0}}}}}};
+  nlohmann::json topology = {
+      {"schema", "waybill-topology-1"},
+      {"topology_version", "t1"},
+      {"ranks",
+       {{{"rank", 0}, {"node", "a"}}, {{"rank", 1}, {"node", "a"}}, {{"rank", 2}, {"node", "b"}}}}};
+
+  std::vector<std::string> options(bool with_groups) const {
+    std::vector<std::string> all{
+        "--routes", "uniform",  "--experts", "6",          "--topk",
+        "2",        "--tokens", "9",         "--topology", folder.write("t.json", topology.dump())};
+    if (with_groups) {
+      all.insert(all.end(), {"--groups", folder.write("g.json", groups.dump())});
+    }
+    return all;
+  }
+};
+
+std::vector<std::string> with(std::vector<std::string> options, std::vector<std::string> more) {
+  options.insert(options.end(), more.begin(), more.end());
+  return options;
+}
+
+TEST(PlanTopology, GivesRanksNodesAndPeerOrder) {
+  MachineFiles files;
+  const auto alone = report(files.options(false));
+  EXPECT_EQ(alone["options"]["ranks"], 3);
+  EXPECT_EQ(alone["options"]["nodes"], 2);
+  EXPECT_EQ(alone["peer_order"], (nlohmann::json{0, 1, 2}));
+  EXPECT_EQ(report(files.options(true))["peer_order"], (nlohmann::json{2, 0, 1}));
+  files.topology["collective_epoch"] = files.groups["collective_epoch"];
+  files.topology["groups"] = files.groups["groups"];
+  EXPECT_EQ(report(files.options(false))["peer_order"], (nlohmann::json{2, 0, 1}));
+  EXPECT_EQ(report(with(files.options(false), {"--ranks", "3", "--nodes", "2"}))["options"],
+            report(files.options(false))["options"]);
+}
+
+TEST(PlanTopology, ContradictionsAreTypedErrors) {
+  const MachineFiles files;
+  const auto expect_refused = [](const std::vector<std::string>& options, const char* code,
+                                 const char* named) {
+    const Finished finished = plan(options);
+    EXPECT_EQ(finished.exit, 2);
+    EXPECT_NE(finished.err.find(code), std::string::npos) << finished.err;
+    EXPECT_NE(finished.err.find(named), std::string::npos) << finished.err;
+  };
+  expect_refused(with(files.options(false), {"--ranks", "4"}), "UsageError", "--ranks");
+  expect_refused(with(files.options(false), {"--nodes", "1"}), "UsageError", "t.json");
+  expect_refused(with(files.options(true), {"--peer-order", "0,1,2"}), "UsageError",
+                 "--peer-order");
+  expect_refused({"--routes", "uniform", "--experts", "6", "--topk", "2", "--groups", "g.json"},
+                 "UsageError", "--topology");
+  const auto placed_for = [&](const char* group) {
+    const nlohmann::json placement = {{"placement_version", "p"},
+                                      {"process_group_id", group},
+                                      {"experts_by_rank", {{0, 1}, {2, 3}, {4, 5}}}};
+    return with(files.options(true),
+                {"--placement", files.folder.write("p.json", placement.dump())});
+  };
+  EXPECT_EQ(report(placed_for("all"))["peer_order"], (nlohmann::json{2, 0, 1}));
+  expect_refused(placed_for("others"), "ProcessGroupMismatch", "g.json");
+  expect_refused(placed_for("near"), "GroupShapeMismatch", "g.json");
+}
+
+TEST(PlanTopology, OfAnotherVersionThanTheGroupsIsRefused) {
+  MachineFiles files;
+  files.groups["topology_version"] = "t2";
+  EXPECT_NE(plan(files.options(true)).err.find("ReleaseTupleMismatch"), std::string::npos);
 }
 
 }  // namespace

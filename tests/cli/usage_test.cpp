@@ -36,7 +36,7 @@ TEST(Usage, OptionValuesOfLaterVersionsAreRefusedByName) {
   const std::vector<std::pair<std::string, std::string>> later{
       {"--runner", "padded"},        {"--runner", "block_sparse"}, {"--exchange", "hierarchical"},
       {"--exchange", "gathered"},    {"--transport", "mpi"},       {"--transport", "nccl"},
-      {"--selector", "queue_aware"}, {"--selector", "split"},      {"--topology", "topology.json"}};
+      {"--selector", "queue_aware"}, {"--selector", "split"}};
   for (const auto& [option, value] : later) {
     const Finished finished = waybill({"run", mixtral, option, value});
     EXPECT_EQ(finished.exit, 2) << option;

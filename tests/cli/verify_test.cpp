@@ -149,6 +149,43 @@ TEST(Verify, ManifestsInsideConformanceFilesAreChecked) {
   EXPECT_NE(right.out.find("waybill-conformance"), std::string::npos);
 }
 
+TEST(Verify, LoadsAndPlacementsOfEverySystemAreChecked) {
+  const std::string folder = data + "/load_files/";
+  for (const char* file : {"sglang_statistics.json", "sglang_detail", "tensorrt_llm", "megatron"}) {
+    const Finished finished = verify({folder + file});
+    EXPECT_EQ(finished.exit, 0) << finished.out;
+    EXPECT_NE(finished.out.find("loads of experts"), std::string::npos) << finished.out;
+  }
+  const TemporaryFolder made;
+  const std::string vllm = made.write("p.json", "[[0, 1, 2, 0], [1, 0, 2, 2]]");
+  for (const std::string& file : {folder + "balancer.yaml", vllm}) {
+    const Finished finished = verify({file});
+    EXPECT_EQ(finished.exit, 0) << finished.out;
+    EXPECT_NE(finished.out.find("placement of another system"), std::string::npos) << finished.out;
+  }
+  const auto codes_of = [&](std::string_view text) {
+    const Finished finished = verify({made.write("f.json", text), "--json"});
+    EXPECT_EQ(finished.exit, 1) << text;
+    return codes(finished);
+  };
+  EXPECT_EQ(codes_of(R"({"schema": "waybill-loads-1", "load": [[1, NaN]]})"), "InvalidValue ");
+  EXPECT_EQ(codes_of(R"({"sets": [{"set": "a", "load": [[1]]}, {"set": "b", "load": [[-1]]}]})"),
+            "InvalidValue ");
+  EXPECT_EQ(codes_of(R"({"phy2log": [[0, 1]], "logcnt": [[1, 2]]})"), "PlacementMapMismatch ");
+  EXPECT_EQ(codes_of("[[0, 2]]"), "ReplicaCardinalityZero ");
+}
+
+TEST(Verify, LoadsAndPlacementsAreCheckedAgainstModelAndTopology) {
+  const Manifests manifests;
+  const std::string model = data + "/checkpoints/mixtral/config.json";
+  const std::string loads = manifests.folder.write("loads.json", R"({"load": [[1, 2]]})");
+  EXPECT_EQ(codes(verify({loads, model, "--json"})), "LogicalCountMismatch ");
+  const std::string topology = manifests.write()[0];
+  const std::string unequal = manifests.folder.write("p.json", "[[0, 1, 2, 0, 1]]");
+  EXPECT_EQ(codes(verify({unequal, topology, "--json"})), "SlotsNotEqual ");
+  EXPECT_EQ(verify({unequal}).exit, 0);
+}
+
 // Mutations of the reference text's failure lab that lie in what a topology manifest holds.
 TEST(Verify, TopologyMutationsHaveTheirCodes) {
   const Json lab = Json::parse(std::ifstream(data + "/conformance/failures.json"));
