@@ -107,28 +107,36 @@ LoadMatrix with_noise(const LoadMatrix& load, double share) {
   return testing::load_matrix(std::move(values), load.experts());
 }
 
-// Share of the attainable gain with few changed slots; `share` 0 uses the default rule for staying.
-void churn_row(const std::string& name, double noise, double share, double limit) {
-  const LoadMatrix load = testing::synthetic_load(name), later = with_noise(load, noise);
+// How a placement in force is left when the load changes a little.
+struct Churn {
+  double noise;
+  bool told_to_move;  // else the default rule for staying
+  double most_slots;  // share of the slots that may change: a limit of the plan, or of its result
+  bool limited;
+  double least_gain;  // share of the attainable gain
+};
+
+void churn_row(const std::string& name, const Churn& churn) {
+  const LoadMatrix load = testing::synthetic_load(name), later = with_noise(load, churn.noise);
   const Cluster cluster = even_cluster(load.experts(), 32, 1, 288);
   std::vector<SlotLists> in_force;
   for (const LayerPlan& layer : balance(load, cluster).layers) in_force.push_back(layer.slots);
   BalanceOptions options;
-  if (share > 0) {
-    options.min_gain = 0;
-    options.max_changed_slots = static_cast<std::int32_t>(288 * share);
-    options.weights.churn = 0;
-  }
+  if (churn.told_to_move) options.min_gain = 0;
+  if (churn.limited) options.max_changed_slots = static_cast<std::int32_t>(288 * churn.most_slots);
   BalancePlan plan;
   const double layers = static_cast<double>(load.layers().size());
   const double ms =
       least_milliseconds([&] { plan = balance(later, cluster, in_force, options); }) / layers;
   const double attainable = plan.mean_ratio_before() - balance(later, cluster).mean_ratio_after();
   const double gained = (plan.mean_ratio_before() - plan.mean_ratio_after()) / attainable;
+  const double changed = plan.changed_slots() / layers / 288;
   fmt::print(
-      "{:<36} noise {:>5.1f} %: {:>5.1f} of 288 slots change, {:>5.1f} % of the gain "
-      "(limit {:>2.0f} %), {:.3f} ms a layer\n",
-      name, 100 * noise, plan.changed_slots() / layers, 100 * gained, 100 * limit, ms);
+      "{:<30} noise {:.1f} %, {}: {:>4.1f} % of slots change (limit {:>2.0f}), {:>4.1f} % of the "
+      "gain (limit {:>2.0f}), {:.3f} ms a layer {}\n",
+      name, 100 * churn.noise, churn.told_to_move ? "told to move" : "default     ", 100 * changed,
+      100 * churn.most_slots, 100 * gained, 100 * churn.least_gain, ms,
+      changed <= churn.most_slots && gained >= churn.least_gain ? "yes" : "NO");
 }
 
 void eplb_row(const std::string& name, const EplbShape& shape, double limit_ms) {
@@ -140,8 +148,11 @@ void eplb_row(const std::string& name, const EplbShape& shape, double limit_ms) 
   const auto layers = static_cast<std::int32_t>(load.layers().size());
   EplbPlan plan;
   const double ms = least_milliseconds([&] { plan = eplb(weight, layers, load.experts(), shape); });
-  fmt::print("eplb {:<28} -> {}/{} groups {} nodes {}: {:.2f} ms for all layers (limit {:.0f})\n",
-             name, shape.replicas, shape.gpus, shape.groups, shape.nodes, ms, limit_ms);
+  fmt::print(
+      "eplb {:<28} -> {}/{} groups {} nodes {}: {:.2f} ms for all layers, {:.2f} of the limit of "
+      "{:.0f} {}\n",
+      name, shape.replicas, shape.gpus, shape.groups, shape.nodes, ms, ms / limit_ms, limit_ms,
+      ms <= limit_ms ? "yes" : "NO");
 }
 
 void run() {
@@ -150,10 +161,10 @@ void run() {
   gpt_oss_rows();
   for (const char* name : {"deepseek_v3_58x256_zipf1.0", "deepseek_v3_58x256_zipf1.2",
                            "deepseek_v3_58x256_lognormal1"}) {
-    churn_row(name, 0.001, 0, 0);
-    churn_row(name, 0.01, 0, 0);
-    churn_row(name, 0.01, 0.05, 0.45);
-    churn_row(name, 0.01, 0.14, 0.80);
+    churn_row(name, {0.001, false, 0, false, 0});
+    churn_row(name, {0.01, false, 0.14, false, 0});
+    churn_row(name, {0.01, true, 0.05, true, 0.45});
+    churn_row(name, {0.01, true, 0.14, false, 0.80});
   }
   eplb_row("deepseek_v3_58x256_zipf1.0", {288, 8, 4, 32}, 2);
   eplb_row("deepseek_v3_58x256_zipf1.0", {288, 1, 1, 32}, 2);

@@ -67,7 +67,7 @@ struct ObjectiveWeights {
   double inter_node = 0;  // rows that cross nodes; norm: all rows of the layer
   double migration = 0;   // bytes that move; norm: bytes of all slots
   double resident = 0;    // bytes of all slots; norm: bytes of one copy of each expert
-  double churn = 0.02;    // slots that change; norm: all slots
+  double churn = 0.01;    // slots that change; norm: all slots
 };
 
 // The terms of one layer under one placement, in their own units.
