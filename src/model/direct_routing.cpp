@@ -113,7 +113,10 @@ class DirectRouter {
   static void softmax(std::vector<double>& values) {
     const double largest = *std::ranges::max_element(values);
     double sum = 0;
-    for (double& value : values) sum += value = std::exp(value - largest);
+    for (double& value : values) {
+      value = std::exp(value - largest);
+      sum += value;
+    }
     for (double& value : values) value /= sum;
   }
 
