@@ -14,8 +14,8 @@ inline constexpr double kEvenEnough = 1 + 1e-4;
 inline constexpr std::int64_t kSearchCandidates = 25'000;
 
 // Experts by slot [slots] with a small largest rank time: apportions copies in several ways, packs
-// each, and searches on from the packings in order of promise. Deterministic. InvalidValue when no
-// packing keeps the homes.
+// each, searches on from the packings in order of promise, then from random changes of the best
+// while work is left. Deterministic. InvalidValue when no packing keeps the homes.
 std::vector<std::int32_t> solve_layer(const LayerProblem& problem);
 
 }  // namespace waybill
