@@ -14,6 +14,8 @@ enum class Exit : int {
 
 void add_run(CommandLine& line);
 void add_plan(CommandLine& line);
+void add_balance(CommandLine& line);
+void add_convert(CommandLine& line);
 void add_doctor(CommandLine& line);
 void add_explain(CommandLine& line);
 void add_make_checkpoint(CommandLine& line);

@@ -57,17 +57,41 @@ Error fault_of(Code code, const CLI::App& command, std::string_view option) {
   return Error(code).at("command", "waybill " + command.get_name()).at("option", option);
 }
 
+bool is_digits(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
 std::uint64_t parse_number(const CLI::App& command, std::string_view option, std::string_view word,
-                           Range range) {
-  const std::string expected = fmt::format("a number from {} to {}", range.low, range.high);
+                           Range range, std::string_view or_else = {}) {
+  const std::string expected =
+      fmt::format("a number from {} to {}{}", range.low, range.high, or_else);
   const bool negative = word.starts_with('-');
   const std::string_view digits = word.substr(negative ? 1 : 0);
-  const bool decimal =
-      !digits.empty() && std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
-  if (!decimal) throw fault_of(Code::UsageError, command, option).expected(expected).found(word);
+  if (!is_digits(digits)) {
+    throw fault_of(Code::UsageError, command, option).expected(expected).found(word);
+  }
   std::uint64_t value = 0;
   const auto [end, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (negative || fault != std::errc{} || value < range.low || value > range.high) {
+    throw fault_of(Code::InvalidValue, command, option).expected(expected).found(word);
+  }
+  return value;
+}
+
+double parse_real(const CLI::App& command, std::string_view option, std::string_view word,
+                  RealRange range) {
+  const std::string expected = fmt::format("a number from {} to {}", range.low, range.high);
+  const bool negative = word.starts_with('-');
+  const std::string_view digits = word.substr(negative ? 1 : 0);
+  const std::size_t point = std::min(digits.find('.'), digits.size());
+  const bool fraction = point == digits.size() || is_digits(digits.substr(point + 1));
+  if (!is_digits(digits.substr(0, point)) || !fraction) {
+    throw fault_of(Code::UsageError, command, option).expected(expected).found(word);
+  }
+  double value = 0;
+  const auto [end, fault] =
+      std::from_chars(word.data(), word.data() + word.size(), value, std::chars_format::fixed);
+  if (fault != std::errc{} || value < range.low || value > range.high || negative) {
     throw fault_of(Code::InvalidValue, command, option).expected(expected).found(word);
   }
   return value;
@@ -151,6 +175,30 @@ void Subcommand::number(const std::string& name, std::int64_t& value, Range rang
 void Subcommand::number(const std::string& name, std::uint64_t& value, Range range,
                         const std::string& text, const std::string& group) {
   add_number(*app_, name, value, range, text, group);
+}
+
+void Subcommand::number_or(const std::string& name, std::int32_t& value, Range range,
+                           const std::string& word, std::int32_t meaning, const std::string& text,
+                           const std::string& group) {
+  const CLI::App& command = *app_;
+  const auto parse = [&command, &value, name, range, word, meaning](const CLI::results_t& words) {
+    value = words.back() == word ? meaning
+                                 : static_cast<std::int32_t>(parse_number(
+                                       command, name, words.back(), range, " or " + word));
+    return true;
+  };
+  app_->add_option(name, parse, text)->type_name("N|" + word)->group(group);
+}
+
+void Subcommand::real(const std::string& name, double& value, RealRange range,
+                      const std::string& text, const std::string& group) {
+  const CLI::App& command = *app_;
+  const auto parse = [&command, &value, name, range](const CLI::results_t& words) {
+    value = parse_real(command, name, words.back(), range);
+    return true;
+  };
+  CLI::Option* option = app_->add_option(name, parse, text)->type_name("N")->group(group);
+  if (value >= range.low) option->default_str(fmt::format("{}", value));
 }
 
 void Subcommand::flag(const std::string& name, bool& value, const std::string& text,

@@ -25,6 +25,9 @@ using Action = std::function<Exit()>;
 struct Range {
   std::uint64_t low, high;
 };
+struct RealRange {
+  double low, high;
+};
 inline constexpr Range token_range{0, 1 << 24};
 inline constexpr Range seed_range{0, std::numeric_limits<std::uint64_t>::max()};
 
@@ -48,6 +51,13 @@ class Subcommand {
               const std::string& group = "Options");
   void number(const std::string& name, std::uint64_t& value, Range range, const std::string& text,
               const std::string& group = "Options");
+  // Likewise, but `word` is a value too and reads as `meaning`.
+  void number_or(const std::string& name, std::int32_t& value, Range range, const std::string& word,
+                 std::int32_t meaning, const std::string& text,
+                 const std::string& group = "Options");
+  // Decimal digits, with a point or without. The same errors.
+  void real(const std::string& name, double& value, RealRange range, const std::string& text,
+            const std::string& group = "Options");
   void flag(const std::string& name, bool& value, const std::string& text,
             const std::string& group = "Options");
   // Sets `value`, which the flag `of` sets to true, back to false. Both together are refused.

@@ -10,7 +10,12 @@ namespace waybill::cli {
 
 Exit exit_of(const Error& error) {
   const std::string_view group = category(error.code());
-  const bool callers = group == "input" || group == "usage" || !error.coordinate("file").empty();
+  const auto names = [&](std::string_view coordinate) {
+    return !error.coordinate(coordinate).empty();
+  };
+  if (names("loads")) return Exit::violation;
+  const bool callers =
+      group == "input" || group == "usage" || names("file") || names("command") || names("option");
   return callers ? Exit::usage : Exit::violation;
 }
 

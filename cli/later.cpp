@@ -9,7 +9,7 @@ namespace waybill::cli {
 
 void add_later(CommandLine& line) {
   for (const char* name : std::to_array(
-           {"balance", "migrate", "convert", "release", "serve", "eval", "bench", "report"})) {
+           {"migrate", "release", "serve", "eval", "bench", "report"})) {
     line.add_hidden(name,
                     [name]() -> Exit { throw Error(Code::OptionNotBuilt).at("command", name); });
   }

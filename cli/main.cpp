@@ -20,6 +20,8 @@ Exit command(int argc, char** argv) {
     CommandLine line;
     add_run(line);
     add_plan(line);
+    add_balance(line);
+    add_convert(line);
     add_doctor(line);
     add_explain(line);
     add_make_checkpoint(line);

@@ -34,19 +34,19 @@ struct LoadWindow {
 // Windows of time, oldest first; all have the same layers, sources and experts.
 struct LoadSeries {
   FileFormat format = FileFormat::waybill;
-  std::vector<LoadWindow> windows;
-  std::vector<LayerId> dense_layers;  // of the model, as declared or found; windows leave them out
-  std::optional<std::int32_t> topk;   // experts that a token chooses
-  std::vector<std::string> warnings;
+  std::vector<LoadWindow> windows = {};
+  std::vector<LayerId> dense_layers = {};           // as declared or found; windows leave them out
+  std::optional<std::int32_t> topk = std::nullopt;  // experts that a token chooses
+  std::vector<std::string> warnings = {};
 };
 
 // What files leave unsaid.
 struct FileHints {
-  std::vector<LayerId> dense_layers;                    // declared rather than found
-  std::optional<std::int32_t> experts;                  // of a placement; else its largest id + 1
-  std::optional<std::int32_t> ranks;                    // of a placement that lists slots alone
-  std::string set;                                      // of a file that holds several named sets
-  std::vector<std::vector<std::int32_t>> slot_experts;  // [L or 1][slots], for loads by slot
+  std::vector<LayerId> dense_layers = {};              // declared rather than found
+  std::optional<std::int32_t> experts = std::nullopt;  // of a placement; else its largest id + 1
+  std::optional<std::int32_t> ranks = std::nullopt;    // of a placement that lists slots alone
+  std::string set = {};                                // of a file that holds several named sets
+  std::vector<std::vector<std::int32_t>> slot_experts = {};  // [L or 1][slots], for loads by slot
 };
 
 // Reads a file, or a folder of one file a rank. A layer whose row is zero in every window while
@@ -58,8 +58,9 @@ struct FileHints {
 LoadSeries read_loads(const std::string& path, const FileHints& hints = {});
 
 // Writes the loads of a series: sources are summed and idle windows kept where a format has no
-// word for them. OptionNotBuilt for a format without loads; MissingField for TensorRT-LLM without
-// `topk`; InvalidValue for a load that isn't whole where the format counts.
+// word for them; eplb has one window, the sum. OptionNotBuilt for a format without loads;
+// MissingField for TensorRT-LLM without `topk`; InvalidValue for a load that isn't whole where the
+// format counts.
 void write_loads(const std::string& path, FileFormat format, const LoadSeries& series);
 
 }  // namespace waybill

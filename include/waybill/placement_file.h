@@ -16,7 +16,7 @@ namespace waybill {
 
 // How a placement came about.
 struct PlanRecord {
-  std::string solver;       // empty: not stated
+  std::string solver = {};  // empty: not stated
   double ratio_before = 1;  // largest over mean rank, mean over layers
   double ratio_after = 1;
   std::int64_t changed_slots = 0;
@@ -27,20 +27,21 @@ struct PlanRecord {
 struct PlacementTable {
   FileFormat format = FileFormat::waybill;
   std::int32_t experts = 0;
-  bool every_layer = false;           // one placement that serves every layer: `slots` has one
-  std::vector<LayerId> layers;        // [L], in the whole model; empty with every_layer
-  std::vector<LayerId> dense_layers;  // of the model
-  std::vector<SlotLists> slots;       // [L]
-  std::vector<SlotLists> replicas;    // [L] like slots: which copy of its expert each slot is;
-                                      // empty: copies count up through the slots
-  std::vector<NodeId> node_of;        // [P]; empty: not stated
-  std::vector<std::vector<std::string>> fingerprints;  // [L][E] of parameters; empty: not stated
-  PlacementVersion version;
+  bool every_layer = false;                // one placement that serves every layer: `slots` has one
+  std::vector<LayerId> layers = {};        // [L], in the whole model; empty with every_layer
+  std::vector<LayerId> dense_layers = {};  // of the model
+  std::vector<SlotLists> slots = {};       // [L]
+  std::vector<SlotLists> replicas = {};    // [L] like slots: which copy of its expert each slot is;
+                                           // empty: copies count up through the slots
+  std::vector<NodeId> node_of = {};        // [P]; empty: not stated
+  // [L][E] of parameters; empty: not stated
+  std::vector<std::vector<std::string>> fingerprints = {};
+  PlacementVersion version = {};
   std::uint64_t generation = 0;
-  CheckpointVersion checkpoint;
-  ProcessGroupId group;
-  PlanRecord plan;
-  LoadProvenance load;  // that it was planned for
+  CheckpointVersion checkpoint = {};
+  ProcessGroupId group = {};
+  PlanRecord plan = {};
+  LoadProvenance load = {};  // that it was planned for
 
   std::int32_t ranks() const { return static_cast<std::int32_t>(slots.front().size()); }
 };

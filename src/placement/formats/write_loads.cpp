@@ -119,6 +119,22 @@ std::string sglang_loads_text(const LoadSeries& series) {
   return text + "\n]}\n";
 }
 
+// {"weight": [L][E]}, which has no windows: what ran is added up.
+std::string eplb_loads_text(const LoadSeries& series) {
+  const LoadMatrix& first = first_load(series);
+  std::string text = "{\"weight\": [";
+  for (std::size_t i = 0; i < first.layers().size(); ++i) {
+    std::vector<double> sum(static_cast<std::size_t>(first.experts()), 0);
+    for (const LoadWindow& window : series.windows) {
+      const std::vector<double> own = window.load.total(i);
+      for (std::size_t e = 0; e < sum.size() && !window.idle; ++e) sum[e] += own[e];
+    }
+    text += i == 0 ? "\n  " : ",\n  ";
+    text += numbers_text(sum);
+  }
+  return text + fmt::format("\n ],\n \"layers\": {}\n}}\n", layer_ids_text(first.layers()));
+}
+
 std::int64_t whole(double value, std::int64_t most, LayerId layer, FileFormat format) {
   if (value == std::floor(value) && value <= static_cast<double>(most)) {
     return static_cast<std::int64_t>(value);
@@ -212,13 +228,13 @@ void write_loads(const std::string& path, FileFormat format, const LoadSeries& s
     case FileFormat::sglang: return write_text_file(path, sglang_loads_text(series));
     case FileFormat::tensorrt_llm: return write_tensorrt_llm(path, series);
     case FileFormat::megatron: return write_text_file(path, megatron_bytes(series));
-    case FileFormat::eplb:
+    case FileFormat::eplb: return write_text_file(path, eplb_loads_text(series));
     case FileFormat::vllm:
     case FileFormat::ascend: break;
   }
   throw Error(Code::OptionNotBuilt)
       .at("format", format)
-      .expected("waybill, sglang, tensorrt_llm or megatron for loads");
+      .expected("waybill, sglang, tensorrt_llm, megatron or eplb for loads");
 }
 
 }  // namespace waybill
