@@ -69,7 +69,7 @@ TEST(DeviceLayer, TheSharedExpertsRowsAreAddedLast) {
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], routed[i] + shared[i]);
 }
 
-// The plan, one activated row and one returned row of every route, and nothing else.
+// The plan, one activated row and one returned row of every route and two counts, nothing else.
 TEST(DeviceLayer, TheWorkspaceIsToldUpFront) {
   for (const std::int32_t tokens : {1, 100, 4096}) {
     LayerCase layer(kShape, tokens, 5);
@@ -78,7 +78,7 @@ TEST(DeviceLayer, TheWorkspaceIsToldUpFront) {
     const std::size_t returned = routes * 128 * size_of(layer.options().return_dtype);
     EXPECT_EQ(DeviceLayer::workspace_bytes(layer.options(), layer.tables(), layer.experts()),
               DevicePlan::workspace_bytes(layer.tables(), tokens) + Workspace::padded(activated) +
-                  Workspace::padded(returned));
+                  Workspace::padded(returned) + Workspace::padded(2 * sizeof(std::uint32_t)));
   }
 }
 

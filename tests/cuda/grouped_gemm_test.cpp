@@ -95,7 +95,9 @@ void expect_model(const Extent& extent, Values kind, Kernel kernel, std::uint32_
   const auto table_gpu = on_gpu(table);
   const auto offsets = on_gpu(extent.offsets);
   const auto output = on_gpu(std::vector<float>(rows * n, -1.0F));
+  const auto claimed = on_gpu(std::vector<std::uint32_t>{0});
   GroupedGemm gemm{};
+  gemm.claimed = claimed.data();
   gemm.input = reinterpret_cast<const __nv_bfloat16*>(a_gpu.data());
   gemm.input_stride = static_cast<std::int64_t>(stride);
   gemm.offsets = offsets.data();

@@ -148,6 +148,44 @@ TEST_P(SameBitsOf, NotANumberAndInfinityStayInTheirRow) {
   }
 }
 
+// A step's kernels begin while those of the step before still run.
+TEST_P(SameBitsOf, StepsThatFollowWithoutAWaitEqualStepsApart) {
+  LayerCase layer(kShape, 700, 9, DType::bf16, GetParam());
+  struct Step {
+    StepInput in;
+    std::vector<float> expected;
+    DeviceArray<std::int32_t> experts;
+    DeviceArray<float> gates, output;
+    DeviceArray<__nv_bfloat16> hidden;
+  };
+  std::vector<Step> steps;
+  const int rounds = testing::short_run() ? 1 : 20;
+  for (const std::int32_t tokens : {700, 1, 40, 300, 2, 700, 90, 1}) {
+    const StepInput in = uneven(layer, tokens);
+    steps.push_back({.in = in,
+                     .expected = layer.run(in),
+                     .experts = testing::on_gpu(in.experts),
+                     .gates = testing::on_gpu(in.gates),
+                     .output = testing::on_gpu(std::vector<float>(in.hidden.size(), -1.0F)),
+                     .hidden = testing::on_gpu(in.hidden)});
+  }
+  for (int round = 0; round < rounds; ++round) {
+    for (const Step& step : steps) {
+      DeviceStep run = layer.step(step.in.tokens);
+      run.experts = step.experts.data();
+      run.gates = step.gates.data();
+      run.hidden.data = step.hidden.data();
+      run.output.data = step.output.data();
+      layer.layer().forward(run, layer.stream());
+    }
+    layer.stream().synchronize();
+    for (const Step& step : steps) {
+      ASSERT_EQ(sha256(step.output.download()), sha256(step.expected))
+          << step.in.tokens << " tokens, round " << round;
+    }
+  }
+}
+
 TEST(SameBits, AGraphReplayedWithChangedRoutingEqualsEagerSteps) {
   LayerCase layer(kShape, 48, 3);
   const StepInput first = layer.random_input(48);

@@ -14,6 +14,7 @@ namespace waybill {
 namespace {
 
 constexpr std::int64_t kElementsPerCopy = 8;
+constexpr std::size_t kClaimBytes = 2 * sizeof(std::uint32_t);
 // Mean rows of a slot from which each Hopper kernel is the fastest, as measured
 // (docs/decisions/0004).
 constexpr std::int64_t kNarrowFrom = 9, kWideFrom = 49;
@@ -60,7 +61,7 @@ std::size_t DeviceLayer::workspace_bytes(const DeviceLayerOptions& options,
                                          const DeviceExperts& experts) {
   const Buffers bytes = buffers(options, tables.view().topk, experts);
   return DevicePlan::workspace_bytes(tables, options.max_tokens) + Workspace::padded(bytes.inner) +
-         Workspace::padded(bytes.rows);
+         Workspace::padded(bytes.rows) + Workspace::padded(kClaimBytes);
 }
 
 DeviceLayer::DeviceLayer(const DeviceLayerOptions& options, const DevicePlanTables& tables,
@@ -85,16 +86,18 @@ DeviceLayer::DeviceLayer(const DeviceLayerOptions& options, const DevicePlanTabl
   const Buffers bytes = buffers(options, tables.view().topk, experts);
   inner_ = static_cast<__nv_bfloat16*>(workspace_.take(bytes.inner));
   rows_ = workspace_.take(bytes.rows);
+  claims_ = static_cast<std::uint32_t*>(workspace_.take(kClaimBytes));
   const DeviceScope scope(tables.device());
   // The copy engine's boxes reach past a slot's last row, where no step may have written yet.
   WAYBILL_CALL(cudaMemset(inner_, 0, bytes.inner));
   WAYBILL_CALL(cudaMemset(rows_, 0, bytes.rows));
+  WAYBILL_CALL(cudaMemset(claims_, 0, kClaimBytes));
   WAYBILL_CALL(cudaStreamSynchronize(cudaStreamLegacy));
   prepare_grouped_gemm();
   const std::int64_t rows = std::int64_t{options.max_tokens} * tables.view().topk;
-  inner_map_ = map_rows(inner_, rows, experts.ff(), inner_stride_, tables.device());
-  gathered_map_ = map_rows(rows_, rows, experts.hidden(), experts.hidden(), tables.device());
-  hopper_ = experts.maps() && inner_map_ && gathered_map_ && prepare_hopper_gemm();
+  inner_maps_ = map_rows(inner_, rows, experts.ff(), inner_stride_, tables.device());
+  gathered_maps_ = map_rows(rows_, rows, experts.hidden(), experts.hidden(), tables.device());
+  hopper_ = experts.maps() && inner_maps_ && gathered_maps_ && prepare_hopper_gemm();
 }
 
 void DeviceLayer::check_step(const DeviceStep& step) const {
@@ -145,8 +148,13 @@ void DeviceLayer::multiply(const DeviceStep& step, cudaStream_t stream) const {
   gate_up.output_dtype = DType::bf16;
   gate_up.activation = options_.activation;
   gate_up.status = plan.status;
+  gate_up.chained = plan_.is_chained();
+  gate_up.claimed = claims_;
+  gate_up.unclaimed = claims_ + 1;
 
   GroupedGemm down = gate_up;
+  down.plan_is_older = true;
+  std::swap(down.claimed, down.unclaimed);
   down.input = inner_;
   down.input_stride = inner_stride_;
   down.gather = nullptr;
@@ -161,9 +169,12 @@ void DeviceLayer::multiply(const DeviceStep& step, cudaStream_t stream) const {
   switch (kernel_for(step)) {
     case ProductKernel::hopper_wide:
       // `rows_` holds the gathered rows until the second product overwrites it.
-      launch_permute({plan, gate_up.input, rows_, std::int64_t{2} * experts_.hidden()}, stream);
-      launch_wide_gate_up(gate_up, maps->gate_up, *gathered_map_, rows, multiprocessors_, stream);
-      launch_wide_down(down, maps->down, *inner_map_, rows, multiprocessors_, stream);
+      launch_permute(
+          {plan, gate_up.input, rows_, std::int64_t{2} * experts_.hidden(), gate_up.chained},
+          stream);
+      gate_up.plan_is_older = true;
+      launch_wide_gate_up(gate_up, maps->gate_up, *gathered_maps_, rows, multiprocessors_, stream);
+      launch_wide_down(down, maps->down, *inner_maps_, rows, multiprocessors_, stream);
       break;
     case ProductKernel::hopper_narrow:
       launch_narrow_gate_up(gate_up, maps->gate_up, rows, multiprocessors_, stream);
@@ -205,7 +216,8 @@ void DeviceLayer::enqueue(const DeviceStep& step, const Stream& stream) {
                   .shared = step.shared,
                   .output = step.output.data,
                   .output_dtype = step.output.dtype,
-                  .hidden = experts_.hidden()},
+                  .hidden = experts_.hidden(),
+                  .chained = plan_.is_chained()},
                  cuda_stream(stream));
 }
 

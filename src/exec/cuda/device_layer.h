@@ -82,9 +82,10 @@ class DeviceLayer {
   bool hopper_;  // its kernels run here
   std::int32_t multiprocessors_;
   std::int64_t inner_stride_;
-  __nv_bfloat16* inner_;                                 // [rows, inner_stride_] activated rows
-  void* rows_;                                           // [rows, d] expert rows in send order
-  std::optional<CUtensorMap> inner_map_, gathered_map_;  // of inner_ and of input rows in rows_
+  __nv_bfloat16* inner_;   // [rows, inner_stride_] activated rows
+  void* rows_;             // [rows, d] expert rows in send order
+  std::uint32_t* claims_;  // [2] tiles that each product's blocks have claimed
+  std::optional<RowMaps> inner_maps_, gathered_maps_;  // of inner_ and of input rows in rows_
 };
 
 // A step of a layer captured once and replayed with whatever the step's memory holds then.

@@ -1,6 +1,6 @@
 #include <cuda_bf16.h>
 
-#include "base/cuda/call.h"
+#include "base/cuda/chained_kernel.cuh"
 #include "exec/cuda/row_movement.h"
 
 namespace waybill {
@@ -12,6 +12,8 @@ constexpr int kInFlight = 8;  // rows whose loads are issued before the first is
 
 // One block a token and kThreads 16-byte pieces of its row.
 __global__ void __launch_bounds__(kThreads) permute(const __grid_constant__ Permute p) {
+  device::wait_for_earlier_kernels();
+  device::let_next_kernel_begin();
   const std::int64_t pieces = p.row_bytes / static_cast<std::int64_t>(sizeof(uint4));
   const std::int64_t piece = static_cast<std::int64_t>(blockIdx.y) * kThreads + threadIdx.x;
   if (piece >= pieces) return;
@@ -67,29 +69,36 @@ __device__ void store(const Combine& p, std::int64_t at, const float (&sum)[kEle
 
 template <class Row>
 __global__ void __launch_bounds__(kThreads) combine(const __grid_constant__ Combine p) {
+  device::let_next_kernel_begin();
   const int column =
       (static_cast<int>(blockIdx.y) * kThreads + static_cast<int>(threadIdx.x)) * kElements;
-  if (column >= p.hidden) return;
+  if (column >= p.hidden) return device::wait_for_earlier_kernels();
   const std::int64_t token = blockIdx.x;
   float sum[kElements] = {};
-  if (*p.plan.status != 0) return store(p, token * p.hidden + column, sum);
+  const bool failed = *p.plan.status != 0;
   const std::int32_t* position = p.plan.send_position + token * p.plan.topk;
   const float* gate = p.gates + token * p.plan.topk;
   for (int first = 0; first < p.plan.topk; first += kInFlight) {
-    Row row[kInFlight];
-    bool accepted[kInFlight];
+    std::int32_t at[kInFlight];
+    float weight[kInFlight];
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) {
-      const std::int64_t at = first + j < p.plan.topk ? position[first + j] : dropped_route;
-      accepted[j] = at >= 0;
-      if (accepted[j]) row[j].load(p.rows, at * p.hidden + column);
+      const bool there = first + j < p.plan.topk;
+      at[j] = there ? position[first + j] : dropped_route;
+      weight[j] = there ? gate[first + j] : 0.0F;
+    }
+    device::wait_for_earlier_kernels();
+    if (failed) return store(p, token * p.hidden + column, sum);
+    Row row[kInFlight];
+#pragma unroll
+    for (int j = 0; j < kInFlight; ++j) {
+      if (at[j] >= 0) row[j].load(p.rows, std::int64_t{at[j]} * p.hidden + column);
     }
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) {
-      if (!accepted[j]) continue;
-      const float weight = gate[first + j];
+      if (at[j] < 0) continue;
 #pragma unroll
-      for (int i = 0; i < kElements; ++i) sum[i] = __fmaf_rn(weight, row[j][i], sum[i]);
+      for (int i = 0; i < kElements; ++i) sum[i] = __fmaf_rn(weight[j], row[j][i], sum[i]);
     }
   }
   if (p.shared != nullptr) {
@@ -109,15 +118,15 @@ dim3 token_grid(std::int32_t tokens, std::int64_t pieces) {
 
 void launch_permute(const Permute& p, cudaStream_t stream) {
   if (p.plan.tokens == 0) return;
-  permute<<<token_grid(p.plan.tokens, p.row_bytes / 16), kThreads, 0, stream>>>(p);
-  WAYBILL_CALL(cudaGetLastError());
+  launch_kernel(p.chained, permute, token_grid(p.plan.tokens, p.row_bytes / 16), kThreads, 0,
+                stream, p);
 }
 
 void launch_combine(const Combine& p, cudaStream_t stream) {
   if (p.plan.tokens == 0) return;
   const auto kernel = p.row_dtype == DType::f32 ? combine<F32Row> : combine<Bf16Row>;
-  kernel<<<token_grid(p.plan.tokens, p.hidden / kElements), kThreads, 0, stream>>>(p);
-  WAYBILL_CALL(cudaGetLastError());
+  launch_kernel(p.chained, kernel, token_grid(p.plan.tokens, p.hidden / kElements), kThreads, 0,
+                stream, p);
 }
 
 }  // namespace waybill

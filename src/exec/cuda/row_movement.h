@@ -17,6 +17,7 @@ struct Permute {
   const void* hidden;  // [T, row_bytes]
   void* send;          // [rows, row_bytes]
   std::int64_t row_bytes;
+  bool chained = false;  // base/cuda/chained_kernel.cuh
 };
 void launch_permute(const Permute& permute, cudaStream_t stream);
 
@@ -31,7 +32,8 @@ struct Combine {
   const float* shared;  // [T, hidden] or null
   void* output;         // [T, hidden], bf16 or f32
   DType output_dtype;
-  std::int32_t hidden;  // a multiple of 8
+  std::int32_t hidden;   // a multiple of 8
+  bool chained = false;  // then only `rows` and `output` may be the stream's previous kernel's
 };
 void launch_combine(const Combine& combine, cudaStream_t stream);
 

@@ -54,18 +54,28 @@ WAYBILL_EVERYWHERE float exponential(float x) {
 // x / (1 + e^(-alpha x)), 0 where alpha x is below -87. NaN stays NaN.
 WAYBILL_EVERYWHERE float gated(float x, float alpha) {
   const float exponent = -(alpha * x);
-  const float low = exponent < -87.0F ? -87.0F : exponent;
-  const float r = reciprocal(1.0F + exponential(low > 87.0F ? 87.0F : low));
+  const float bounded = std::fmin(std::fmax(exponent, -87.0F), 87.0F);
+  const float r = reciprocal(1.0F + exponential(bounded));
   return x * (exponent > 87.0F ? 0.0F : r);
 }
 
-// Both kinds as one formula, so that a kernel holds it once.
+template <bool kClamped>
+WAYBILL_EVERYWHERE float activate_as(const Activation& activation, float gate, float up) {
+  if constexpr (!kClamped) {
+    return gated(gate, 1.0F) * up;
+  } else {
+    const float limit = activation.limit;  // comparisons leave NaN as it is
+    const float g = gate > limit ? limit : gate;
+    const float u = up > limit ? limit : (up < -limit ? -limit : up);
+    return gated(g, activation.alpha) * (u + 1.0F);
+  }
+}
+
+// A kernel with many outputs a thread decides once instead.
 WAYBILL_EVERYWHERE float activate(const Activation& activation, float gate, float up) {
-  const bool clamped = activation.kind == ActivationKind::swiglu_clamped;
-  const float limit = clamped ? activation.limit : INFINITY;  // comparisons leave NaN as it is
-  const float g = gate > limit ? limit : gate;
-  const float u = up > limit ? limit : (up < -limit ? -limit : up);
-  return gated(g, clamped ? activation.alpha : 1.0F) * (clamped ? u + 1.0F : u);
+  return activation.kind == ActivationKind::swiglu_clamped
+             ? activate_as<true>(activation, gate, up)
+             : activate_as<false>(activation, gate, up);
 }
 
 }  // namespace waybill::activation

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "base/cuda/call.h"
+#include "base/cuda/chained_kernel.cuh"
 #include "expert/cuda/activation.h"
 #include "expert/cuda/grouped_gemm.h"
 #include "expert/cuda/tensor_core_device.cuh"
@@ -145,7 +145,7 @@ __device__ float bias_at(const float* bias, int column, int n) {
 }
 
 // A fragment's element e of a lane stands in row lane/4 + 8*(e/2), column 2*(lane%4) + e%2.
-template <class T, bool kGateUp>
+template <class T, bool kGateUp, bool kClamped>
 __device__ void store_tile(const GroupedGemm& p, const SlotWeights& w, const TileAt& tile,
                            const Sums<T>& sums, int warp_row, int warp_column) {
   constexpr int columns = kGateUp ? T::kColumns / 2 : T::kColumns;
@@ -176,10 +176,10 @@ __device__ void store_tile(const GroupedGemm& p, const SlotWeights& w, const Til
         if constexpr (kGateUp) {
           const auto& up = sums[i][j + fragments];
           const bool biased = w.up_bias != nullptr;
-          first =
-              activation::activate(p.activation, first, biased ? up[half * 2] + up0 : up[half * 2]);
-          second = activation::activate(p.activation, second,
-                                        biased ? up[half * 2 + 1] + up1 : up[half * 2 + 1]);
+          first = activation::activate_as<kClamped>(p.activation, first,
+                                                    biased ? up[half * 2] + up0 : up[half * 2]);
+          second = activation::activate_as<kClamped>(
+              p.activation, second, biased ? up[half * 2 + 1] + up1 : up[half * 2 + 1]);
         }
         store_pair(p, static_cast<std::int64_t>(tile.first_row) + row, column, width, first,
                    second);
@@ -223,37 +223,49 @@ template <class T, bool kGateUp>
 __global__ void __launch_bounds__(T::kThreads, 2)
     grouped_gemm(const __grid_constant__ GroupedGemm p, int column_tiles) {
   extern __shared__ __align__(128) unsigned char stages[];
-  if (p.status != nullptr && *p.status != 0) return;
+  if (!p.plan_is_older) device::wait_for_earlier_kernels();
+  const bool failed = p.status != nullptr && *p.status != 0;
   const device::TileSchedule schedule(p.offsets, p.slots, T::kRows, T::kRows, column_tiles);
   const TileAt tile = schedule.find(static_cast<int>(blockIdx.x));
-  if (tile.slot < 0) return;
+  if (failed || tile.slot < 0) return device::wait_for_earlier_kernels();
   const SlotWeights weights = p.weights[tile.slot];
   const auto input = input_rows<T>(p, tile);
   const auto columns = weight_rows<T, kGateUp>(p, weights, tile);
   const std::uint32_t shared = device::shared_address(stages);
   const int steps = (p.k + T::kDepth - 1) / T::kDepth;
-  const auto copy = [&](int step) {
-    if (step < steps) {
-      const std::uint32_t to = shared + step % T::kStages * T::kStageBytes;
-      input.stage(to, step * T::kDepth, p.k);
-      columns.stage(to + T::kRows * T::kDepth * 2, step * T::kDepth, p.k);
-    }
+  const auto stage_at = [&](int step) { return shared + step % T::kStages * T::kStageBytes; };
+  const auto copy_rows = [&](int step) {
+    if (step < steps) input.stage(stage_at(step), step * T::kDepth, p.k);
     device::commit_copies();
+  };
+  const auto copy_columns = [&](int step) {
+    if (step < steps) {
+      columns.stage(stage_at(step) + T::kRows * T::kDepth * 2, step * T::kDepth, p.k);
+    }
   };
 
   const int warp = threadIdx.x / 32;
   const int warp_row = warp / T::kWarpColumns, warp_column = warp % T::kWarpColumns;
   Sums<T> sums{};
 #pragma unroll
-  for (int step = 0; step < T::kStages - 1; ++step) copy(step);
+  for (int step = 0; step < T::kStages - 1; ++step) copy_columns(step);
+  device::wait_for_earlier_kernels();
+  device::let_next_kernel_begin();
+#pragma unroll
+  for (int step = 0; step < T::kStages - 1; ++step) copy_rows(step);
   for (int step = 0; step < steps; ++step) {
     device::wait_copies<T::kStages - 2>();
     __syncthreads();  // this stage has arrived; the one before has been read by all
-    copy(step + T::kStages - 1);
-    const std::uint32_t at = shared + step % T::kStages * T::kStageBytes;
+    copy_columns(step + T::kStages - 1);
+    copy_rows(step + T::kStages - 1);
+    const std::uint32_t at = stage_at(step);
     multiply_stage<T, kGateUp>(sums, at, at + T::kRows * T::kDepth * 2, warp_row, warp_column);
   }
-  store_tile<T, kGateUp>(p, weights, tile, sums, warp_row, warp_column);
+  if (kGateUp && p.activation.kind == ActivationKind::swiglu_clamped) {
+    store_tile<T, kGateUp, true>(p, weights, tile, sums, warp_row, warp_column);
+  } else {
+    store_tile<T, kGateUp, false>(p, weights, tile, sums, warp_row, warp_column);
+  }
 }
 
 template <class T, bool kGateUp>
@@ -264,9 +276,8 @@ void launch_tile(const GroupedGemm& gemm, std::int64_t max_rows, cudaStream_t st
   const std::int64_t column_tiles = (gemm.n + columns - 1) / columns;
   const std::int64_t blocks = row_tiles * column_tiles;
   if (blocks == 0) return;
-  grouped_gemm<T, kGateUp><<<static_cast<unsigned>(blocks), T::kThreads, T::kSharedBytes, stream>>>(
-      gemm, static_cast<int>(column_tiles));
-  WAYBILL_CALL(cudaGetLastError());
+  launch_kernel(gemm.chained, grouped_gemm<T, kGateUp>, static_cast<unsigned>(blocks), T::kThreads,
+                T::kSharedBytes, stream, gemm, static_cast<int>(column_tiles));
 }
 
 template <bool kGateUp>

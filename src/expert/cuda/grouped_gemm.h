@@ -35,6 +35,11 @@ struct GroupedGemm {
   DType output_dtype;           // bf16 or f32
   Activation activation;        // gate_up only
   const std::uint32_t* status;  // a non-zero word: nothing is written; null: none
+  bool chained;  // launched while the stream's previous kernel runs (base/cuda/chained_kernel.cuh)
+  bool plan_is_older;  // than that kernel: offsets, gather and status can be read meanwhile
+  // Wide tiles only: how many of them blocks have claimed, 0 when the kernel begins, and the next
+  // product's such count, which the kernel makes 0 (null: there is none).
+  std::uint32_t *claimed, *unclaimed;
 };
 
 // Rows of a tile. Smaller tiles waste less when experts have few rows.

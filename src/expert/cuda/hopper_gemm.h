@@ -22,12 +22,11 @@ void launch_narrow_gate_up(const GroupedGemm& gemm, const CUtensorMap& weights,
 void launch_narrow_down(const GroupedGemm& gemm, const CUtensorMap& weights, std::int64_t max_rows,
                         std::int32_t multiprocessors, cudaStream_t stream);
 
-// Up to 256 expert rows a tile, which the copy engine reads through `rows`, the map of gemm.input;
-// nothing is gathered.
-void launch_wide_gate_up(const GroupedGemm& gemm, const CUtensorMap& weights,
-                         const CUtensorMap& rows, std::int64_t max_rows,
-                         std::int32_t multiprocessors, cudaStream_t stream);
-void launch_wide_down(const GroupedGemm& gemm, const CUtensorMap& weights, const CUtensorMap& rows,
+// Up to 176 expert rows a tile, which the copy engine reads through `rows`, the maps of gemm.input;
+// nothing is gathered. Blocks claim their tiles.
+void launch_wide_gate_up(const GroupedGemm& gemm, const CUtensorMap& weights, const RowMaps& rows,
+                         std::int64_t max_rows, std::int32_t multiprocessors, cudaStream_t stream);
+void launch_wide_down(const GroupedGemm& gemm, const CUtensorMap& weights, const RowMaps& rows,
                       std::int64_t max_rows, std::int32_t multiprocessors, cudaStream_t stream);
 
 // False when this program's machine code doesn't run on the current device. Otherwise lets the

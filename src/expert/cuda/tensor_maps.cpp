@@ -8,7 +8,7 @@
 namespace waybill {
 namespace {
 
-constexpr cuuint32_t kBoxDepth = 64, kWeightBox = 128, kRowBox = 32;
+constexpr cuuint32_t kBoxDepth = 64, kWeightBox = 128;
 
 // Elements from each slot's matrix to the next's; empty unless they are equal and positive.
 template <class Address>
@@ -92,13 +92,15 @@ std::optional<WeightMaps> map_weights(std::span<const SlotWeights> slots, std::i
   return mapped ? std::optional(maps) : std::nullopt;
 }
 
-std::optional<CUtensorMap> map_rows(const void* base, std::int64_t rows, std::int64_t width,
-                                    std::int64_t stride, Device device) {
+std::optional<RowMaps> map_rows(const void* base, std::int64_t rows, std::int64_t width,
+                                std::int64_t stride, Device device) {
   if (rows == 0 || !is_hopper(device) || encode_function() == nullptr) return std::nullopt;
-  CUtensorMap map{};
-  const bool mapped =
-      encode<2>(encode_function(), map, base, {width, rows}, {stride}, {kBoxDepth, kRowBox});
-  return mapped ? std::optional(map) : std::nullopt;
+  RowMaps maps{};
+  const auto map_by = [&](CUtensorMap& map, cuuint32_t box) {
+    return encode<2>(encode_function(), map, base, {width, rows}, {stride}, {kBoxDepth, box});
+  };
+  const bool mapped = map_by(maps.by_64, 64) && map_by(maps.by_16, 16);
+  return mapped ? std::optional(maps) : std::nullopt;
 }
 
 }  // namespace waybill

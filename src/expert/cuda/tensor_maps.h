@@ -25,9 +25,14 @@ std::optional<WeightMaps> map_weights(std::span<const SlotWeights> slots, std::i
                                       std::int32_t ff, std::int64_t gate_up_stride,
                                       std::int64_t down_stride, Device device);
 
-// Rows [rows, width] bf16 in boxes of 64 by 32 rows, swizzled alike; `base` is 16-byte aligned,
-// `stride` a multiple of 8. Empty when `device` is no Hopper GPU or there are no rows.
-std::optional<CUtensorMap> map_rows(const void* base, std::int64_t rows, std::int64_t width,
-                                    std::int64_t stride, Device device);
+// Rows in boxes of 64 by 64 and by 16 rows, swizzled alike.
+struct RowMaps {
+  CUtensorMap by_64, by_16;  // (column, row)
+};
+
+// Of rows [rows, width] bf16; `base` is 16-byte aligned, `stride` a multiple of 8. Empty when
+// `device` is no Hopper GPU or there are no rows.
+std::optional<RowMaps> map_rows(const void* base, std::int64_t rows, std::int64_t width,
+                                std::int64_t stride, Device device);
 
 }  // namespace waybill

@@ -108,7 +108,7 @@ DevicePlan::DevicePlan(const DevicePlanTables& tables, std::int32_t max_tokens,
   WAYBILL_CALL(cudaMemset(columns_.load, 0, n.experts * 8));
   WAYBILL_CALL(cudaMemset(columns_.status, 0, sizeof(plan_device::Status)));
   WAYBILL_CALL(cudaDeviceSynchronize());
-  plan_device::prepare(shared_limit_);
+  chained_ = plan_device::prepare(shared_limit_);
 }
 
 Event DevicePlan::build(std::int32_t tokens, const std::int32_t* experts, const Stream& stream,
@@ -131,7 +131,7 @@ void DevicePlan::enqueue(std::int32_t tokens, const std::int32_t* experts, const
   plan_device::choose_shape(tables_.view(), view_.rows, shared_limit_, shape);
   const DeviceScope scope(tables_.device());
   plan_device::launch(tables_.view(), {experts, view_.rows, real_tokens}, columns_, scratch_, shape,
-                      multiprocessors_, cuda_stream(stream));
+                      multiprocessors_, chained_, cuda_stream(stream));
 }
 
 void DevicePlan::check(const Stream& stream) const {

@@ -36,6 +36,9 @@ class DevicePlan {
   const PlanView& view() const { return view_; }
   // The placement whose slots the plan names.
   const PlacementVersion& placement() const { return tables_.placement(); }
+  // Whether its kernels run chained (base/cuda/chained_kernel.cuh). A kernel behind them that is
+  // chained too reads the columns behind its wait.
+  bool is_chained() const { return chained_; }
 
   // Waits for the stream and throws what the last plan on it found: ExpertIdOutOfRange (with the
   // first bad token, route slot and id) or ReplicaCardinalityZero.
@@ -50,6 +53,7 @@ class DevicePlan {
   const DevicePlanTables& tables_;
   std::int32_t max_tokens_, multiprocessors_;
   std::size_t shared_limit_;
+  bool chained_ = false;
   plan_device::Output columns_{};
   plan_device::Scratch scratch_{};
   PlanView view_{};

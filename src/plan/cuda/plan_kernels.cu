@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/cuda/call.h"
+#include "base/cuda/chained_kernel.cuh"
 #include "plan/cuda/plan_kernels.h"
 #include "plan/cuda/slot_choice_device.cuh"
 #include "waybill/plan.h"
@@ -150,12 +151,17 @@ struct Tile {
     return first + (warp * kItems + item) * kWarp + lane;
   }
 
-  // Ranks the tile's routes. `counts` [warps, stride] holds each warp's 16-bit counts; afterwards
-  // `totals` [stride/2] holds the tile's, two a word.
+  // Ranks the tile's routes, once the kernels before have ended. `counts` [warps, stride] holds
+  // each warp's 16-bit counts; afterwards `totals` [stride/2] holds the tile's, two a word.
   __device__ void count(const Tables& t, const Input& in, int first, unsigned short* counts,
                         int stride, unsigned* totals, int* first_bad) {
     const int lane = threadIdx.x % kWarp;
     const int warps = blockDim.x / kWarp;
+    auto* words = reinterpret_cast<unsigned*>(counts);
+    for (int w = threadIdx.x; w < warps * stride / 2; w += blockDim.x) words[w] = 0;
+    if (threadIdx.x == 0) *first_bad = INT_MAX;
+    device::wait_for_earlier_kernels();
+    device::let_next_kernel_begin();
     const int real_routes = real_route_count(t, in);
     const int bin_bits = 32 - __clz(bin_count(t));  // bins and -1 differ in these
     int id[kItems];
@@ -164,9 +170,6 @@ struct Tile {
       const int r = route(first, i);
       id[i] = r < in.routes ? in.ids[r] : 0;
     }
-    auto* words = reinterpret_cast<unsigned*>(counts);
-    for (int w = threadIdx.x; w < warps * stride / 2; w += blockDim.x) words[w] = 0;
-    if (threadIdx.x == 0) *first_bad = INT_MAX;
     __syncthreads();
 
     unsigned short* mine = counts + threadIdx.x / kWarp * stride;
@@ -368,6 +371,8 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp, 1)
   const int run = (tiles + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x);
   const int first = static_cast<int>(blockIdx.x) * run;
   const int end = min(first + run, tiles);
+  device::wait_for_earlier_kernels();
+  device::let_next_kernel_begin();
   sum_tiles(scratch, tiles, first, stride, partial, totals);
   await_tables();
   __syncthreads();
@@ -448,7 +453,7 @@ std::int32_t max_tiles(const Tables& tables, std::int32_t routes, std::size_t sh
   return std::max(shape.tiles, std::min(routes, most) / (std::min(shape.warps, 8) * kWarp) + 1);
 }
 
-void prepare(std::size_t shared_limit) {
+bool prepare(std::size_t shared_limit) {
   const auto bytes = static_cast<int>(shared_limit);
   const auto allow = [bytes](auto kernel) {
     WAYBILL_CALL(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
@@ -458,26 +463,25 @@ void prepare(std::size_t shared_limit) {
   allow(count_tiles<1>);
   allow(count_tiles<4>);
   allow(place_tiles);
+  return can_chain(place_tiles);
 }
 
 void launch(const Tables& tables, const Input& input, const Output& output, const Scratch& scratch,
-            const Shape& shape, std::int32_t multiprocessors, cudaStream_t stream) {
+            const Shape& shape, std::int32_t multiprocessors, bool chained, cudaStream_t stream) {
   const int threads = shape.warps * kWarp;
   if (shape.tiles == 1) {
     const auto kernel = shape.items == 1 ? plan_one_tile<1> : plan_one_tile<4>;
-    kernel<<<1, threads, shape.shared, stream>>>(tables, input, output, shape.stride, shape.staged);
-    WAYBILL_CALL(cudaGetLastError());
+    launch_kernel(chained, kernel, 1, threads, shape.shared, stream, tables, input, output,
+                  shape.stride, shape.staged);
     return;
   }
   const auto count = shape.items == 1 ? count_tiles<1> : count_tiles<4>;
-  count<<<shape.tiles, threads, shape.shared, stream>>>(tables, input, output, scratch,
-                                                        shape.stride);
-  WAYBILL_CALL(cudaGetLastError());
+  launch_kernel(chained, count, shape.tiles, threads, shape.shared, stream, tables, input, output,
+                scratch, shape.stride);
   const int blocks = std::min(shape.tiles, multiprocessors);
-  place_tiles<<<blocks, kMaxWarps * kWarp, shape.place_shared, stream>>>(
-      tables, input, output, scratch, shape.stride, shape.tiles, threads * shape.items,
-      shape.staged);
-  WAYBILL_CALL(cudaGetLastError());
+  launch_kernel(chained, place_tiles, blocks, kMaxWarps * kWarp, shape.place_shared, stream, tables,
+                input, output, scratch, shape.stride, shape.tiles, threads * shape.items,
+                shape.staged);
 }
 
 }  // namespace waybill::plan_device

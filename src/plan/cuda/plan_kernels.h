@@ -79,10 +79,11 @@ bool choose_shape(const Tables& tables, std::int32_t routes, std::size_t shared_
 // Upper bound of the tiles of any plan of up to `routes` routes.
 std::int32_t max_tiles(const Tables& tables, std::int32_t routes, std::size_t shared_limit);
 
-// Lets the kernels use up to `shared_limit` bytes per block on the current device.
-void prepare(std::size_t shared_limit);
-// One or two kernels on `stream`.
+// Lets the kernels use up to `shared_limit` bytes per block on the current device. True when they
+// can be chained there (base/cuda/chained_kernel.cuh).
+bool prepare(std::size_t shared_limit);
+// One or two kernels on `stream`. Each lets the next one begin behind its own wait.
 void launch(const Tables& tables, const Input& input, const Output& output, const Scratch& scratch,
-            const Shape& shape, std::int32_t multiprocessors, cudaStream_t stream);
+            const Shape& shape, std::int32_t multiprocessors, bool chained, cudaStream_t stream);
 
 }  // namespace waybill::plan_device
