@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -67,7 +68,7 @@ class ContentProgram {
     std::vector<std::size_t> next(kinds_.size(), 0);
     const double* times = Cbc_bestSolution(model_.get());
     for (std::size_t q = 0; q < contents_.size(); ++q) {
-      for (double left = times[q]; left > 0.5; left -= 1) {
+      for (auto left = std::lround(times[q]); left > 0; --left) {
         const std::size_t kind = at(contents_[q].kind);
         auto& list = lists[at(kinds_[kind][next[kind]++])];
         for (const SharedCopy& copy : contents_[q].held) list.push_back(copy.expert);
