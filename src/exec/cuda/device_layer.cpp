@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kElementsPerCopy = 8;
 constexpr std::size_t kClaimBytes = 2 * sizeof(std::uint32_t);
 // Mean rows of a slot from which each Hopper kernel is the fastest, as measured
-// (docs/decisions/0004).
+// (docs/decisions/0004, 0007).
 constexpr std::int64_t kNarrowFrom = 9, kWideFrom = 49;
 
 std::int64_t padded(std::int64_t n) {
