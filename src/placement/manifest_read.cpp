@@ -238,6 +238,9 @@ void read_layers(const JsonValue& list, const ManifestContext& context,
                  Faults& faults) {
   std::set<LayerId> model, seen;
   if (wanted) model.insert(wanted->begin(), wanted->end());
+  if (!wanted && list.is(JsonKind::array) && list.size() == 0) {
+    throw list.error(Code::InvalidValue).expected("at least one layer").found("none");
+  }
   for (const JsonValue entry : list.elements()) {
     faults.attempt([&] {
       const JsonValue layer = entry.at("layer");

@@ -282,6 +282,8 @@ TEST(PlacementManifest, CountsThatNobodyKnowsAreTakenFromIt) {
   };
   EXPECT_THAT(codes(R"({"placement_version": "v", "experts_by_rank": [[0, 1], [3]]})"),
               ElementsAre(Code::ReplicaCardinalityZero));
+  EXPECT_THAT(codes(R"({"placement_version": "v", "layers": []})"),
+              ElementsAre(Code::InvalidValue));
   EXPECT_THAT(codes(R"({"placement_version": "v", "logical_experts": 3,
                         "experts_by_rank": [[0, 1], [3]]})"),
               ElementsAre(Code::LogicalExpertMismatch));
