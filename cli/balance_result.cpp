@@ -160,7 +160,7 @@ std::int32_t duplicates(const SlotLists& lists) {
   std::int32_t count = 0;
   for (std::vector<std::int32_t> list : lists) {
     std::ranges::sort(list);
-    count += static_cast<std::int32_t>(list.end() - std::ranges::unique(list).begin());
+    count += static_cast<std::int32_t>(list.end() - std::unique(list.begin(), list.end()));
   }
   return count;
 }
