@@ -18,7 +18,8 @@
 namespace waybill {
 
 struct CommOptions {
-  // Longest wait for peers in one phase; PeerTimeout after it, naming the missing peers.
+  // Longest wait for peers in one phase, at least 1 ms; PeerTimeout after it, naming the missing
+  // peers.
   std::chrono::milliseconds timeout{30'000};
 };
 
@@ -88,6 +89,7 @@ class Communicator {
 // The ranks of one process as threads over shared memory.
 class LocalGroup {
  public:
+  // InvalidValue for a time-out below 1 ms.
   LocalGroup(ProcessGroup group, CommOptions options = {});
   ~LocalGroup();
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/fault.h"
@@ -215,6 +216,30 @@ TEST(LocalFaults, TimeoutNamesTheMissingRanksAndThePhase) {
     ASSERT_TRUE(errors[late]);
     EXPECT_EQ(errors[late]->code(), Code::PeerAborted);
     EXPECT_EQ(errors[late]->coordinate("cause"), "PeerTimeout");
+  }
+}
+
+TEST(LocalFaults, ATimeoutThatTheClockCantTellIsNoTimeout) {
+  const auto errors = errors_of(ProcessGroup::identity(2),
+                                [](Communicator& comm) {
+                                  if (comm.rank() == Rank{1}) {
+                                    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                                  }
+                                  exchange(comm, kLarge);
+                                },
+                                {std::chrono::milliseconds::max()});
+  for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
+}
+
+TEST(LocalFaults, ATimeoutBelowAMillisecondIsRefused) {
+  for (const std::int64_t ms : {std::int64_t{0}, std::int64_t{-5}}) {
+    try {
+      LocalGroup group(ProcessGroup::identity(1), {std::chrono::milliseconds(ms)});
+      FAIL() << ms << " ms";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::InvalidValue);
+      EXPECT_EQ(error.coordinate("field"), "timeout");
+    }
   }
 }
 

@@ -16,6 +16,14 @@ std::string_view name(Collective collective) {
   return collective == Collective::all_gather ? "all_gather" : "all_to_all_v";
 }
 
+// A wait longer than the clock can tell has no end.
+Rendezvous::Clock::time_point later(Rendezvous::Clock::time_point began,
+                                    std::chrono::milliseconds timeout) {
+  constexpr auto end = Rendezvous::Clock::time_point::max();
+  return timeout < std::chrono::floor<std::chrono::milliseconds>(end - began) ? began + timeout
+                                                                              : end;
+}
+
 std::string call_text(const Contribution& peer) {
   return fmt::format("{} '{}'", name(peer.collective), peer.phase);
 }
@@ -100,7 +108,7 @@ bool Rendezvous::poll(Round& round, PeerSlot self) {
 }
 
 void Rendezvous::finish(Round& round, PeerSlot self) {
-  const Clock::time_point deadline = Clock::now() + options_.timeout;
+  const Clock::time_point deadline = later(Clock::now(), options_.timeout);
   Lock lock(mutex_);
   const Contribution& mine = round.peers[self.index()];
   if (!mine.copied) {
