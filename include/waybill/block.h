@@ -57,6 +57,9 @@ class MoeBlock {
            const Topology& topology, ThreadPool* pool = nullptr);
   ~MoeBlock();
 
+  // As MoeLayer::prepare().
+  void prepare();
+
   struct Output {
     RoutingResult routing;
     StepReport report;

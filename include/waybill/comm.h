@@ -1,6 +1,7 @@
 // How ranks of one process group exchange bytes. Counts and payload are separate phases: peers
-// agree on sizes before any payload moves. Every wait has a deadline; a peer's failure is a typed
-// error on all. Source: reference text 0x03C.
+// agree on sizes before any payload moves. Every wait has a deadline, which doesn't run while a
+// peer says that it is at work of its own; a peer's failure is a typed error on all. Source:
+// reference text 0x03C.
 #pragma once
 
 #include <chrono>
@@ -80,6 +81,11 @@ class Communicator {
                           std::span<std::byte> all) = 0;
   // SendOffsetMismatch or RecvSplitMismatch for offsets that aren't [P+1] or that fall.
   virtual Completion all_to_all_v(const AllToAllV& exchange) = 0;
+
+  // From here to resume_deadline() no peer's deadline runs for this rank: what it does takes as
+  // long as it takes.
+  virtual void pause_deadline() noexcept = 0;
+  virtual void resume_deadline() noexcept = 0;
 
   // Tells every peer that this rank can't go on; their pending and later calls throw PeerAborted
   // with this rank, `cause` and its phase. Idempotent.

@@ -58,8 +58,10 @@ struct StepReport {
   std::vector<Rows> slot_rows;     // [Q_local]
   LiveBytes workspace;             // this rank's reservation
   LiveBytes handle;                // plan columns held by the handle
+  // `load`: this rank's weights, the first time that a generation is used, by prepare() or plan().
+  // `total`: the step itself, so all but `load`; `agree` holds the wait for peers that load.
   struct Times {
-    Nanoseconds plan, agree, pack, dispatch, experts, give_back, combine, total;
+    Nanoseconds load, plan, agree, pack, dispatch, experts, give_back, combine, total;
   } time;
 };
 
@@ -111,6 +113,12 @@ class MoeLayer {
            ThreadPool* pool = nullptr);
   MoeLayer(MoeLayer&&) noexcept;
   ~MoeLayer();
+
+  // Loads the active generation's experts of this rank's slots, and waits until all ranks have
+  // theirs: no step of that generation then loads, or waits for a rank that does. All peers call it
+  // or none does; plan() loads what isn't loaded. The peers' deadlines don't run meanwhile. The
+  // errors of plan()'s agreement.
+  void prepare();
 
   // Pins the active generation and the routes. The routes' memory must live until Released.
   // PairedStateOverwritten while an earlier step of this layer is under way.

@@ -111,6 +111,7 @@ BlockRun run_block(const Checkpoint& checkpoint, LayerId layer, const BlockOptio
     MoeBlock block(checkpoint, layer, options, store, comm, registry, topology);
     const TensorView rows = TensorView::contiguous(
         hidden.data() + first * d, DType::f32, {static_cast<std::int64_t>(count), config.hidden});
+    block.prepare();
     auto [routing, report] =
         block.forward(rows, std::span(run.experts_out).subspan(first * d, count * d),
                       std::span(run.block_out).subspan(first * d, count * d));

@@ -219,6 +219,24 @@ TEST(LocalFaults, TimeoutNamesTheMissingRanksAndThePhase) {
   }
 }
 
+// The other rank sleeps five time-outs long. Each pauses its own deadline, so that a machine that
+// runs neither can't make either late.
+TEST(LocalFaults, ARankThatPausedItsDeadlineIsNotLate) {
+  std::latch paused(2);
+  const auto errors = errors_of(ProcessGroup::identity(2),
+                                [&](Communicator& comm) {
+                                  comm.pause_deadline();
+                                  paused.arrive_and_wait();
+                                  if (comm.rank() == Rank{1}) {
+                                    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                                  }
+                                  exchange(comm, kSmall);
+                                  comm.resume_deadline();
+                                },
+                                {std::chrono::milliseconds(20)});
+  for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
+}
+
 TEST(LocalFaults, ATimeoutThatTheClockCantTellIsNoTimeout) {
   const auto errors = errors_of(ProcessGroup::identity(2),
                                 [](Communicator& comm) {

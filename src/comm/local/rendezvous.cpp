@@ -35,7 +35,9 @@ Rendezvous::Rendezvous(const ProcessGroup& group, CommOptions options)
       options_(options),
       next_(static_cast<std::size_t>(group.size())),
       phase_(static_cast<std::size_t>(group.size())),
-      departed_(static_cast<std::size_t>(group.size())) {}
+      departed_(static_cast<std::size_t>(group.size())),
+      paused_(static_cast<std::size_t>(group.size())),
+      resumed_(static_cast<std::size_t>(group.size())) {}
 
 Round& Rendezvous::enter(PeerSlot self) {
   Lock lock(mutex_);
@@ -108,16 +110,16 @@ bool Rendezvous::poll(Round& round, PeerSlot self) {
 }
 
 void Rendezvous::finish(Round& round, PeerSlot self) {
-  const Clock::time_point deadline = later(Clock::now(), options_.timeout);
+  const Clock::time_point began = Clock::now();
   Lock lock(mutex_);
   const Contribution& mine = round.peers[self.index()];
   if (!mine.copied) {
-    await(lock, round, self, &Round::arrived, &Contribution::arrived, deadline);
+    await(lock, round, self, &Round::arrived, &Contribution::arrived, began);
     if (round.fault) fail(lock, round, self, *round.fault);
     if (!readable(round)) fail(lock, round, self, aborted());
     copy(lock, round, self);
   }
-  if (!mine.owned) await(lock, round, self, &Round::copied, &Contribution::copied, deadline);
+  if (!mine.owned) await(lock, round, self, &Round::copied, &Contribution::copied, began);
   leave(round);
 }
 
@@ -143,18 +145,27 @@ void Rendezvous::copy(Lock& lock, Round& round, PeerSlot self) {
 }
 
 void Rendezvous::await(Lock& lock, Round& round, PeerSlot self, std::int32_t Round::*count,
-                       bool Contribution::*passed, Clock::time_point deadline) {
+                       bool Contribution::*passed, Clock::time_point began) {
   while (round.*count < size()) {
     if (abort_) fail(lock, round, self, aborted());
     if (const std::optional<PeerSlot> peer = departed(round, passed)) {
       set_abort(*peer, Error(Code::PeerAborted).note("it left the group while peers wait for it"));
       fail(lock, round, self, aborted());
     }
-    if (changed_.wait_until(lock, deadline) == std::cv_status::timeout && round.*count < size() &&
-        !abort_) {
-      fail(lock, round, self, timeout(round, self, passed));
-    }
+    const Clock::time_point end = deadline(round, passed, began);
+    if (Clock::now() >= end) fail(lock, round, self, timeout(round, self, passed));
+    changed_.wait_until(lock, end);
   }
+}
+
+Rendezvous::Clock::time_point Rendezvous::deadline(const Round& round, bool Contribution::*passed,
+                                                   Clock::time_point began) const {
+  Clock::time_point end = Clock::time_point::max();
+  for (std::size_t p = 0; p < round.peers.size(); ++p) {
+    if (round.peers[p].*passed || paused_[p]) continue;
+    end = std::min(end, later(std::max(began, resumed_[p]), options_.timeout));
+  }
+  return end;
 }
 
 // Rounds are reused, but not those of an aborted group.
@@ -180,6 +191,18 @@ void Rendezvous::abandon(Round& round, PeerSlot self) noexcept {
   abort(self, abandoned_);
   Lock lock(mutex_);
   changed_.wait(lock, [&] { return round.copying == 0; });
+}
+
+void Rendezvous::pause_deadline(PeerSlot self) noexcept {
+  Lock lock(mutex_);
+  paused_[self.index()] = true;
+}
+
+void Rendezvous::resume_deadline(PeerSlot self) noexcept {
+  Lock lock(mutex_);
+  paused_[self.index()] = false;
+  resumed_[self.index()] = Clock::now();
+  changed_.notify_all();
 }
 
 void Rendezvous::abort(PeerSlot self, const Error& cause) noexcept {
@@ -226,7 +249,7 @@ Error Rendezvous::timeout(const Round& round, PeerSlot self, bool Contribution::
   for (const PeerSlot peer : group_.by_rank()) {
     if (round.peers[peer.index()].*passed) {
       ++present;
-    } else {
+    } else if (!paused_[peer.index()]) {
       missing += fmt::format("{}{}", missing.empty() ? "" : " ", group_.rank_of(peer).value);
     }
   }

@@ -61,6 +61,10 @@ class Rendezvous {
   // peers.
   void abandon(Round& round, PeerSlot self) noexcept;
 
+  // No peer's deadline runs for this one until it resumes.
+  void pause_deadline(PeerSlot self) noexcept;
+  void resume_deadline(PeerSlot self) noexcept;
+
   void abort(PeerSlot self, const Error& cause) noexcept;
   // The peer takes part in no further round.
   void depart(PeerSlot self) noexcept;
@@ -78,7 +82,10 @@ class Rendezvous {
   bool readable(const Round& round) const;
   void copy(Lock& lock, Round& round, PeerSlot self);
   void await(Lock& lock, Round& round, PeerSlot self, std::int32_t Round::*count,
-             bool Contribution::*passed, Clock::time_point deadline);
+             bool Contribution::*passed, Clock::time_point began);
+  // When the first of the peers that haven't passed is late.
+  Clock::time_point deadline(const Round& round, bool Contribution::*passed,
+                             Clock::time_point began) const;
   void leave(Round& round);
   void set_abort(PeerSlot self, const Error& cause) noexcept;
   [[noreturn]] void fail(Lock& lock, Round& round, PeerSlot self, Error error);
@@ -94,9 +101,11 @@ class Rendezvous {
   std::deque<std::unique_ptr<Round>> rounds_;  // front is round first_
   std::uint64_t first_ = 0;
   std::vector<std::unique_ptr<Round>> spare_;
-  std::vector<std::uint64_t> next_;      // [P] round that a peer enters next
-  std::vector<std::string_view> phase_;  // [P] phase that a peer entered last
-  std::vector<bool> departed_;           // [P]
+  std::vector<std::uint64_t> next_;         // [P] round that a peer enters next
+  std::vector<std::string_view> phase_;     // [P] phase that a peer entered last
+  std::vector<bool> departed_;              // [P]
+  std::vector<bool> paused_;                // [P] no deadline runs for a peer
+  std::vector<Clock::time_point> resumed_;  // [P] when the deadline last began to run again
   std::optional<Abort> abort_;
   // Made beforehand: to give up must not need memory.
   const Error abandoned_ =
