@@ -82,6 +82,11 @@ class Communicator {
   // SendOffsetMismatch or RecvSplitMismatch for offsets that aren't [P+1] or that fall.
   virtual Completion all_to_all_v(const AllToAllV& exchange) = 0;
 
+  // Takes the place of this rank's next collective, without data and without waiting. When all
+  // peers withdraw there, nothing has happened; those that enter a collective get PeerAborted with
+  // this rank as soon as all are there. Does nothing in an aborted group.
+  virtual void withdraw(std::string_view phase) noexcept = 0;
+
   // From here to resume_deadline() no peer's deadline runs for this rank: what it does takes as
   // long as it takes.
   virtual void pause_deadline() noexcept = 0;

@@ -100,8 +100,12 @@ using Released = Handle<struct ReleasedStage>;
 //
 // A call takes its handle and returns the next one. A handle that was moved from or whose stage is
 // past is HandleReuse, after the combine HandleReleased, before its stage HandleTypeMismatch, of
-// another layer HandleUnknown, of another membership epoch StaleHandle. Dropping a handle gives its
-// step up and releases its generation.
+// another layer HandleUnknown, of another membership epoch StaleHandle.
+//
+// Dropping a handle gives its step up and releases its generation. Between plan() and collect() the
+// peers must do so at the same point: those that go on get PeerAborted. An exchange under way can't
+// be given up: dropping InFlight or Combining aborts the group, dropping what receive() or
+// collect() made of it doesn't.
 class MoeLayer {
  public:
   // `comm`, `registry`, `topology` and `pool` are borrowed and must outlive the layer. A pool

@@ -31,11 +31,15 @@ void check_options(const LayerOptions& options) {
 }  // namespace
 
 void DispatchState::abandon() {
+  const Phase given_up = std::exchange(phase, Phase::released);
+  if (given_up == Phase::released) return;
   for (RowExchange* exchange : {&payload, &fields, &results, &executed}) {
     exchange->completion = Completion();
   }
   if (lease) lease.release();
-  phase = Phase::released;
+  const bool peers_go_on =
+      given_up == Phase::planned || given_up == Phase::received || given_up == Phase::computed;
+  if (peers_go_on) comm->withdraw("release");
 }
 
 MoeLayer::State::State(LayerOptions layer_options, Communicator& communicator,

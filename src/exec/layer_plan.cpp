@@ -110,6 +110,7 @@ std::shared_ptr<DispatchState> MoeLayer::State::pin(const RoutesView& routes) {
   experts.drop_retired(registry);
   auto dispatch = std::make_shared<DispatchState>();
   dispatch->layer = this;
+  dispatch->comm = &comm;
   dispatch->lease = registry.acquire();
   const Generation& generation = dispatch->lease.generation();
   dispatch->placement = generation.version;

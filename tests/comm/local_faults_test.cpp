@@ -237,6 +237,43 @@ TEST(LocalFaults, ARankThatPausedItsDeadlineIsNotLate) {
   for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
 }
 
+TEST(LocalFaults, WithdrawalsOfAllRanksAreARoundLikeAnyOther) {
+  for (const std::int64_t bytes : {kSmall, kLarge}) {
+    const auto errors = errors_of(peer_order({2, 0, 1}), [&](Communicator& comm) {
+      for (int step = 0; step < 3; ++step) {
+        comm.withdraw("release");
+        exchange(comm, bytes);
+      }
+    });
+    for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
+  }
+}
+
+// The rank stays in its group, and makes no call that could fail.
+TEST(LocalFaults, AWithdrawalEndsTheWaitOfThoseThatExchangeRows) {
+  std::latch others(2);
+  const auto errors = errors_of(peer_order({2, 0, 1}), [&](Communicator& comm) {
+    if (comm.rank() == Rank{1}) {
+      comm.withdraw("release");
+      return others.wait();
+    }
+    try {
+      exchange(comm, kLarge);
+    } catch (const Error&) {
+      others.count_down();
+      throw;
+    }
+    others.count_down();
+  });
+  EXPECT_FALSE(errors[1]);
+  for (const std::size_t rank : {0U, 2U}) {
+    ASSERT_TRUE(errors[rank]);
+    EXPECT_EQ(errors[rank]->code(), Code::PeerAborted);
+    EXPECT_EQ(errors[rank]->coordinate("rank"), "1");
+    EXPECT_EQ(errors[rank]->coordinate("phase"), "release");
+  }
+}
+
 TEST(LocalFaults, ATimeoutThatTheClockCantTellIsNoTimeout) {
   const auto errors = errors_of(ProcessGroup::identity(2),
                                 [](Communicator& comm) {

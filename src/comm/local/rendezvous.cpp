@@ -13,7 +13,12 @@ namespace waybill::local {
 namespace {
 
 std::string_view name(Collective collective) {
-  return collective == Collective::all_gather ? "all_gather" : "all_to_all_v";
+  switch (collective) {
+    case Collective::all_gather: return "all_gather";
+    case Collective::all_to_all_v: return "all_to_all_v";
+    case Collective::withdrawal: return "withdrawal";
+  }
+  return {};
 }
 
 // A wait longer than the clock can tell has no end.
@@ -68,6 +73,11 @@ void Rendezvous::arrive(Round& round, PeerSlot self) {
 
 // Every peer throws what is found here, so that the group fails alike.
 void Rendezvous::judge(Round& round) {
+  if (const std::optional<PeerSlot> peer = withdrawn(round)) {
+    set_abort(*peer, withdrawal_);
+    round.fault = aborted();
+    return;
+  }
   const PeerSlot lowest = group_.by_rank().front();
   const Contribution& reference = round.peers[lowest.index()];
   for (const PeerSlot peer : group_.by_rank()) {
@@ -98,6 +108,13 @@ void Rendezvous::judge(Round& round) {
       return set_abort(sender, *round.fault);
     }
   }
+}
+
+void Rendezvous::pass(Round& round, PeerSlot self) {
+  Lock lock(mutex_);
+  round.peers[self.index()].copied = true;
+  if (++round.copied == size()) changed_.notify_all();
+  leave(round);
 }
 
 bool Rendezvous::poll(Round& round, PeerSlot self) {
@@ -234,6 +251,16 @@ Error Rendezvous::aborted() const {
       .at("cause", abort_->cause.code())
       .at("phase", abort_->phase.empty() ? "none" : abort_->phase)
       .note(abort_->cause.what());
+}
+
+std::optional<PeerSlot> Rendezvous::withdrawn(const Round& round) const {
+  const auto withdraws = [&](PeerSlot peer) {
+    return round.peers[peer.index()].collective == Collective::withdrawal;
+  };
+  const std::span<const PeerSlot> peers = group_.by_rank();
+  const auto first = std::ranges::find_if(peers, withdraws);
+  if (first == peers.end() || std::ranges::all_of(peers, withdraws)) return std::nullopt;
+  return *first;
 }
 
 std::optional<PeerSlot> Rendezvous::departed(const Round& round, bool Contribution::*passed) const {

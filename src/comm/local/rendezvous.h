@@ -21,7 +21,7 @@
 
 namespace waybill::local {
 
-enum class Collective : std::uint8_t { all_gather, all_to_all_v };
+enum class Collective : std::uint8_t { all_gather, all_to_all_v, withdrawal };
 
 // What one peer brings to a round.
 struct Contribution {
@@ -52,6 +52,8 @@ class Rendezvous {
   // The peer's next round; its own contribution is the caller's to fill until arrive().
   Round& enter(PeerSlot self);
   void arrive(Round& round, PeerSlot self);
+  // Ends a round for a peer that neither reads the others' segments nor lends a buffer.
+  void pass(Round& round, PeerSlot self);
   // True when finish() would not block. Copies as soon as all have arrived.
   bool poll(Round& round, PeerSlot self);
   // Returns when the peer's segments have come and its buffers are free. On an exception nobody
@@ -66,6 +68,7 @@ class Rendezvous {
   void resume_deadline(PeerSlot self) noexcept;
 
   void abort(PeerSlot self, const Error& cause) noexcept;
+  void abort_without_memory(PeerSlot self) noexcept { abort(self, no_memory_); }
   // The peer takes part in no further round.
   void depart(PeerSlot self) noexcept;
 
@@ -90,6 +93,8 @@ class Rendezvous {
   void set_abort(PeerSlot self, const Error& cause) noexcept;
   [[noreturn]] void fail(Lock& lock, Round& round, PeerSlot self, Error error);
   Error aborted() const;
+  // The first peer that withdrew where others didn't.
+  std::optional<PeerSlot> withdrawn(const Round& round) const;
   // The first peer that left the group without `passed`.
   std::optional<PeerSlot> departed(const Round& round, bool Contribution::*passed) const;
   Error timeout(const Round& round, PeerSlot self, bool Contribution::*passed) const;
@@ -110,6 +115,8 @@ class Rendezvous {
   // Made beforehand: to give up must not need memory.
   const Error abandoned_ =
       Error(Code::PeerAborted).note("an exchange was given up before its completion");
+  const Error withdrawal_ =
+      Error(Code::PeerAborted).note("it gave up the step that its peers go on with");
   Error no_memory_{Code::MemoryExhausted};
 };
 
