@@ -379,6 +379,26 @@ static void a_step_given_up_or_aborted_by_one_rank_fails_on_the_other(void) {
   }
 }
 
+static void rows_that_overlap_are_refused(void) {
+  const wb_runtime_options options = one_rank();
+  const wb_routes routes = routes_of(0);
+  const wb_tensor in = wb_tensor_2d(hidden[0], WB_F32, TOKENS, HIDDEN);
+  wb_tensor out = wb_tensor_2d(output[0], WB_F32, TOKENS, HIDDEN);
+  wb_runtime* runtime = NULL;
+  wb_handle handle = {0, 0};
+  EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_OK);
+  EXPECT(wb_plan(runtime, 0, &routes, &handle) == WB_OK);
+  EXPECT(wb_dispatch(runtime, 0, handle, &in) == WB_OK);
+  const int64_t strides[] = {0, 1, HIDDEN - 1, -HIDDEN};
+  for (int i = 0; i < 4; ++i) {
+    out.strides[0] = strides[i];
+    EXPECT(wb_combine(runtime, 0, handle, &out, NULL) == WB_ShapeMismatch);
+  }
+  out.strides[0] = HIDDEN;
+  EXPECT(wb_combine(runtime, 0, handle, &out, NULL) == WB_OK);
+  wb_runtime_close(runtime);
+}
+
 static void structs_and_arguments_are_checked(void) {
   wb_runtime* runtime = NULL;
   wb_runtime_options options;
@@ -455,6 +475,7 @@ int main(void) {
   handles_of_closed_runtimes_stay_unknown();
   steps_given_up_by_all_ranks_leave_the_runtime_whole();
   a_step_given_up_or_aborted_by_one_rank_fails_on_the_other();
+  rows_that_overlap_are_refused();
   structs_and_arguments_are_checked();
   if (failures == 0) printf("all expectations hold\n");
   return failures == 0 ? 0 : 1;

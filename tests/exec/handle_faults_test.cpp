@@ -170,6 +170,39 @@ TEST(TensorFaults, NameTheTensorAndWhatWasExpected) {
             Code::ShapeMismatch);
 }
 
+TEST(TensorFaults, RowsThatOverlapOrRunBackwardsAreRefused) {
+  LayerCase c = one_rank();
+  c.tokens_per_rank = {3};
+  c.experts = {1, 0, 1};
+  c.gates = {1, 1, 1};
+  c.hidden.assign(6, 1.0F);
+  const auto error_of = [&](std::int64_t stride) -> std::optional<Error> {
+    PlacementRegistry registry;
+    testing::load_and_activate(registry, c);
+    LocalGroup group(c.group);
+    const auto comm = group.join(Rank{0});
+    MoeLayer layer(c.options, *comm, registry, c.topology, c.source, c.runner());
+    RankStep step(c, Rank{0});
+    std::vector<float> rows(32);
+    TensorView output = TensorView::contiguous(rows.data() + 16, DType::f32, {3, 2});
+    output.strides[0] = stride;
+    try {
+      layer.forward(step.routes(), step.hidden(), output);
+    } catch (const Error& error) {
+      return error;
+    }
+    return std::nullopt;
+  };
+  for (const std::int64_t stride : {0, 1, -2, -4}) {
+    const auto error = error_of(stride);
+    ASSERT_TRUE(error) << stride;
+    EXPECT_EQ(error->code(), Code::ShapeMismatch);
+    EXPECT_EQ(error->coordinate("tensor"), "output");
+    EXPECT_EQ(error->coordinate("field"), "strides");
+  }
+  for (const std::int64_t stride : {2, 5}) EXPECT_FALSE(error_of(stride)) << stride;
+}
+
 TEST(LayerOptionFaults, AreRefusedBeforeAnyStep) {
   const auto code_of = [](const std::function<void(LayerOptions&)>& spoil) {
     OneRank rank;
