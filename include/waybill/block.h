@@ -93,8 +93,8 @@ struct BlockRun {
 std::vector<std::int64_t> token_offsets(std::int64_t tokens, std::int64_t ranks);
 
 // Tokens [T] of `hidden` [T, d] f32 are cut into those blocks, or into `tokens_per_rank`
-// (RouteCountMismatch when its sum isn't T). RankCountMismatch when group, topology and placement
-// aren't of the same ranks 0 to P-1.
+// (InvalidValue below 0, RouteCountMismatch when its sum isn't T). RankCountMismatch when group,
+// topology and placement aren't of the same ranks 0 to P-1.
 BlockRun run_block(const Checkpoint& checkpoint, LayerId layer, const BlockOptions& options,
                    ExpertStore& store, LocalGroup& group, PlacementRegistry& registry,
                    const Topology& topology, std::span<const float> hidden,

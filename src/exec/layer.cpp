@@ -1,5 +1,7 @@
 #include "waybill/layer.h"
 
+#include <fmt/format.h>
+
 #include <cassert>
 #include <utility>
 
@@ -18,7 +20,10 @@ void check_options(const LayerOptions& options) {
   at_least_one("experts", options.experts);
   at_least_one("topk", options.topk);
   if (options.topk > options.experts) {
-    throw Error(Code::TopKExceedsExperts).expected(options.experts).found(options.topk);
+    throw Error(Code::TopKExceedsExperts)
+        .at("field", "topk")
+        .expected(fmt::format("at most experts, {}", options.experts))
+        .found(options.topk);
   }
   if (options.dtype != DType::f32 && options.dtype != DType::bf16) {
     throw Error(Code::DtypeMismatch)

@@ -423,6 +423,7 @@ static void structs_and_arguments_are_checked(void) {
   options = two_ranks();
   options.topk = EXPERTS + 1;
   EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_TopKExceedsExperts);
+  EXPECT(strstr(wb_last_error_message(), "topk") != NULL);
   options = two_ranks();
   const int32_t twice[RANKS] = {1, 1};
   options.peer_order = twice;

@@ -203,20 +203,25 @@ TEST(TensorFaults, RowsThatOverlapOrRunBackwardsAreRefused) {
   for (const std::int64_t stride : {2, 5}) EXPECT_FALSE(error_of(stride)) << stride;
 }
 
-TEST(LayerOptionFaults, AreRefusedBeforeAnyStep) {
-  const auto code_of = [](const std::function<void(LayerOptions&)>& spoil) {
+TEST(LayerOptionFaults, AreRefusedBeforeAnyStepByName) {
+  const auto fault_of = [](const std::function<void(LayerOptions&)>& spoil) {
     OneRank rank;
     LayerOptions options = rank.layer_case.options;
     spoil(options);
     return fault([&] {
-             MoeLayer(options, *rank.comm, rank.registry, rank.layer_case.topology,
-                      rank.layer_case.source);
-           })
-        .code();
+      MoeLayer(options, *rank.comm, rank.registry, rank.layer_case.topology,
+               rank.layer_case.source);
+    });
   };
-  EXPECT_EQ(code_of([](LayerOptions& o) { o.topk = 3; }), Code::TopKExceedsExperts);
-  EXPECT_EQ(code_of([](LayerOptions& o) { o.hidden = 0; }), Code::InvalidValue);
-  EXPECT_EQ(code_of([](LayerOptions& o) { o.dtype = DType::f16; }), Code::DtypeMismatch);
+  const auto expect = [&](Code code, std::string_view field,
+                          const std::function<void(LayerOptions&)>& spoil) {
+    const Error error = fault_of(spoil);
+    EXPECT_EQ(error.code(), code);
+    EXPECT_EQ(error.coordinate("field"), field);
+  };
+  expect(Code::TopKExceedsExperts, "topk", [](LayerOptions& o) { o.topk = 3; });
+  expect(Code::InvalidValue, "hidden", [](LayerOptions& o) { o.hidden = 0; });
+  expect(Code::DtypeMismatch, "dtype", [](LayerOptions& o) { o.dtype = DType::f16; });
 }
 
 }  // namespace

@@ -181,6 +181,25 @@ TEST(BlockRunFaults, AStatedSha256IsComparedWithTheWeightsUnderFullChecks) {
   EXPECT_EQ(error.coordinate("expert"), "5");
 }
 
+TEST(BlockRunFaults, ATokenCountBelowZeroIsNamedWithItsRank) {
+  const Checkpoint checkpoint = Checkpoint::open(testing::checkpoint_directory("qwen3_moe"));
+  const ModelConfig& model = checkpoint.config();
+  ExpertStore store(checkpoint, DType::f32);
+  PlacementRegistry registry;
+  OneRankBlock::load(registry, model, 4);
+  LocalGroup group(ProcessGroup::identity(4));
+  const std::vector<float> hidden(8 * static_cast<std::size_t>(model.hidden), 1.0F);
+  const std::vector<std::int64_t> tokens{10, -2, 0, 0};
+  const Error error = testing::fault([&] {
+    run_block(checkpoint, model.moe_layers[0], {}, store, group, registry, Topology::uniform(4),
+              hidden, tokens);
+  });
+  EXPECT_EQ(error.code(), Code::InvalidValue);
+  EXPECT_EQ(error.coordinate("field"), "tokens_per_rank");
+  EXPECT_EQ(error.coordinate("rank"), "1");
+  EXPECT_EQ(error.found_text(), "-2");
+}
+
 // They read the row and the gates by the checkpoint's sizes.
 TEST(DirectEvaluationFaults, RowsAndGatesOfOtherSizesAreRefused) {
   const Checkpoint checkpoint = Checkpoint::open(testing::checkpoint_directory("qwen3_moe"));
