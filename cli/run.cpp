@@ -74,9 +74,9 @@ void hash_output(Sha256& sha, DType dtype, std::span<const float> block_out) {
 }
 
 Nanoseconds StepReport::Times::*const phases[] = {
-    &StepReport::Times::plan,     &StepReport::Times::agree,   &StepReport::Times::pack,
-    &StepReport::Times::dispatch, &StepReport::Times::experts, &StepReport::Times::give_back,
-    &StepReport::Times::combine,  &StepReport::Times::total};
+    &StepReport::Times::load,      &StepReport::Times::plan,     &StepReport::Times::agree,
+    &StepReport::Times::pack,      &StepReport::Times::dispatch, &StepReport::Times::experts,
+    &StepReport::Times::give_back, &StepReport::Times::combine,  &StepReport::Times::total};
 
 LayerRun describe(LayerId layer, const BlockRun& run) {
   LayerRun described;

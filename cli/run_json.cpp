@@ -24,10 +24,11 @@ Json comparison_json(const Comparison& comparison) {
 }
 
 Json times_json(const StepReport::Times& times) {
-  return {{"plan_ns", times.plan.value},       {"agree_ns", times.agree.value},
-          {"pack_ns", times.pack.value},       {"dispatch_ns", times.dispatch.value},
-          {"experts_ns", times.experts.value}, {"return_ns", times.give_back.value},
-          {"combine_ns", times.combine.value}, {"total_ns", times.total.value}};
+  return {{"load_ns", times.load.value},         {"plan_ns", times.plan.value},
+          {"agree_ns", times.agree.value},       {"pack_ns", times.pack.value},
+          {"dispatch_ns", times.dispatch.value}, {"experts_ns", times.experts.value},
+          {"return_ns", times.give_back.value},  {"combine_ns", times.combine.value},
+          {"total_ns", times.total.value}};
 }
 
 Json layer_json(const LayerRun& layer) {

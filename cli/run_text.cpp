@@ -106,13 +106,16 @@ std::string ledger(const RunResult& result) {
       "measured",
       fmt::format(
           "{} of steps (slowest rank); of each phase, on the rank where it takes longest: plan {}, "
-          "agree {}, pack {}, dispatch {}, experts {}, return {}, combine {}; peak resident {}",
+          "agree {}, pack {}, dispatch {}, experts {}, return {}, combine {}; weights loaded "
+          "before "
+          "in {}; peak resident {}",
           time_text(time(result, &Times::total).value), time_text(time(result, &Times::plan).value),
           time_text(time(result, &Times::agree).value), time_text(time(result, &Times::pack).value),
           time_text(time(result, &Times::dispatch).value),
           time_text(time(result, &Times::experts).value),
           time_text(time(result, &Times::give_back).value),
-          time_text(time(result, &Times::combine).value), bytes_text(result.peak_resident.value)));
+          time_text(time(result, &Times::combine).value),
+          time_text(time(result, &Times::load).value), bytes_text(result.peak_resident.value)));
   return text;
 }
 

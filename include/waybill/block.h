@@ -57,6 +57,9 @@ class MoeBlock {
            const Topology& topology, ThreadPool* pool = nullptr);
   ~MoeBlock();
 
+  // As MoeLayer::prepare().
+  void prepare();
+
   struct Output {
     RoutingResult routing;
     StepReport report;
@@ -90,8 +93,8 @@ struct BlockRun {
 std::vector<std::int64_t> token_offsets(std::int64_t tokens, std::int64_t ranks);
 
 // Tokens [T] of `hidden` [T, d] f32 are cut into those blocks, or into `tokens_per_rank`
-// (RouteCountMismatch when its sum isn't T). RankCountMismatch when group, topology and placement
-// aren't of the same ranks 0 to P-1.
+// (InvalidValue below 0, RouteCountMismatch when its sum isn't T). RankCountMismatch when group,
+// topology and placement aren't of the same ranks 0 to P-1.
 BlockRun run_block(const Checkpoint& checkpoint, LayerId layer, const BlockOptions& options,
                    ExpertStore& store, LocalGroup& group, PlacementRegistry& registry,
                    const Topology& topology, std::span<const float> hidden,
@@ -104,7 +107,7 @@ void check_parameter_digests(const Checkpoint& checkpoint, LayerId layer,
                              const Placement& placement, Rank rank);
 
 // What the router should make of one row, in double precision, straight from its definition and the
-// checkpoint's own tensors. For checks; slow.
+// checkpoint's own tensors. For checks; slow. `hidden_row` [d]: ShapeMismatch.
 struct DirectRouting {
   std::vector<std::int32_t> experts;  // [k], the best first
   std::vector<double> gates;          // [k]
@@ -117,11 +120,13 @@ DirectRouting route_directly(const Checkpoint& checkpoint, LayerId layer,
 enum class RoutingVerdict : std::uint8_t { right, tied, other_experts, other_gates };
 // Experts in any order, gates to 5e-6 of the largest and what the logits' uncertainty adds. Another
 // choice, or other gates, than the direct one is `tied` where that one is as good.
+// RouteCountMismatch unless every expert has a gate.
 RoutingVerdict judge(const DirectRouting& direct, std::span<const std::int32_t> topk_experts,
                      std::span<const float> topk_gates);
 
 // What one token's block should give, in double precision, straight from the checkpoint's own
-// tensors: no plan, no exchange, no kernels. For checks; slow.
+// tensors: no plan, no exchange, no kernels. For checks; slow. `hidden_row` [d], experts and gates
+// [k], as many of each: ShapeMismatch, RouteCountMismatch.
 struct DirectRow {
   std::vector<double> experts_out, block_out;  // [d]
 };

@@ -1,6 +1,7 @@
 // How ranks of one process group exchange bytes. Counts and payload are separate phases: peers
-// agree on sizes before any payload moves. Every wait has a deadline; a peer's failure is a typed
-// error on all. Source: reference text 0x03C.
+// agree on sizes before any payload moves. Every wait has a deadline, which doesn't run while a
+// peer says that it is at work of its own; a peer's failure is a typed error on all. Source:
+// reference text 0x03C.
 #pragma once
 
 #include <chrono>
@@ -18,7 +19,8 @@
 namespace waybill {
 
 struct CommOptions {
-  // Longest wait for peers in one phase; PeerTimeout after it, naming the missing peers.
+  // Longest wait for peers in one phase, at least 1 ms; PeerTimeout after it, naming the missing
+  // peers.
   std::chrono::milliseconds timeout{30'000};
 };
 
@@ -80,6 +82,16 @@ class Communicator {
   // SendOffsetMismatch or RecvSplitMismatch for offsets that aren't [P+1] or that fall.
   virtual Completion all_to_all_v(const AllToAllV& exchange) = 0;
 
+  // Takes the place of this rank's next collective, without data and without waiting. When all
+  // peers withdraw there, nothing has happened; those that enter a collective get PeerAborted with
+  // this rank as soon as all are there. Does nothing in an aborted group.
+  virtual void withdraw(std::string_view phase) noexcept = 0;
+
+  // From here to resume_deadline() no peer's deadline runs for this rank: what it does takes as
+  // long as it takes.
+  virtual void pause_deadline() noexcept = 0;
+  virtual void resume_deadline() noexcept = 0;
+
   // Tells every peer that this rank can't go on; their pending and later calls throw PeerAborted
   // with this rank, `cause` and its phase. Idempotent.
   virtual void abort(const Error& cause) noexcept = 0;
@@ -88,6 +100,7 @@ class Communicator {
 // The ranks of one process as threads over shared memory.
 class LocalGroup {
  public:
+  // InvalidValue for a time-out below 1 ms.
   LocalGroup(ProcessGroup group, CommOptions options = {});
   ~LocalGroup();
 

@@ -58,8 +58,10 @@ struct StepReport {
   std::vector<Rows> slot_rows;     // [Q_local]
   LiveBytes workspace;             // this rank's reservation
   LiveBytes handle;                // plan columns held by the handle
+  // `load`: this rank's weights, the first time that a generation is used, by prepare() or plan().
+  // `total`: the step itself, so all but `load`; `agree` holds the wait for peers that load.
   struct Times {
-    Nanoseconds plan, agree, pack, dispatch, experts, give_back, combine, total;
+    Nanoseconds load, plan, agree, pack, dispatch, experts, give_back, combine, total;
   } time;
 };
 
@@ -98,8 +100,12 @@ using Released = Handle<struct ReleasedStage>;
 //
 // A call takes its handle and returns the next one. A handle that was moved from or whose stage is
 // past is HandleReuse, after the combine HandleReleased, before its stage HandleTypeMismatch, of
-// another layer HandleUnknown, of another membership epoch StaleHandle. Dropping a handle gives its
-// step up and releases its generation.
+// another layer HandleUnknown, of another membership epoch StaleHandle.
+//
+// Dropping a handle gives its step up and releases its generation. Between plan() and collect() the
+// peers must do so at the same point: those that go on get PeerAborted. An exchange under way can't
+// be given up: dropping InFlight or Combining aborts the group, dropping what receive() or
+// collect() made of it doesn't.
 class MoeLayer {
  public:
   // `comm`, `registry`, `topology` and `pool` are borrowed and must outlive the layer. A pool
@@ -111,6 +117,12 @@ class MoeLayer {
            ThreadPool* pool = nullptr);
   MoeLayer(MoeLayer&&) noexcept;
   ~MoeLayer();
+
+  // Loads the active generation's experts of this rank's slots, and waits until all ranks have
+  // theirs: no step of that generation then loads, or waits for a rank that does. All peers call it
+  // or none does; plan() loads what isn't loaded. The peers' deadlines don't run meanwhile. The
+  // errors of plan()'s agreement.
+  void prepare();
 
   // Pins the active generation and the routes. The routes' memory must live until Released.
   // PairedStateOverwritten while an earlier step of this layer is under way.

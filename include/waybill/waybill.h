@@ -148,16 +148,22 @@ void wb_runtime_close(wb_runtime* runtime);
 /* Selects replicas, plans, and agrees with all ranks before any payload moves.
  * PairedStateOverwritten before the rank's last step is combined or released. */
 wb_code wb_plan(wb_runtime* runtime, int32_t rank, const wb_routes* routes, wb_handle* handle);
-/* Packs and submits. `hidden` [tokens, hidden] in the runtime's dtype, rows without gaps; it may be
- * reused at return. */
+/* Packs and submits. `hidden` [tokens, hidden] in the runtime's dtype; it may be reused at return.
+ * Of this tensor and those of wb_combine, the elements of a row are adjacent, and rows follow in
+ * order without overlap; there may be gaps between them (ShapeMismatch). */
 wb_code wb_dispatch(wb_runtime* runtime, int32_t rank, wb_handle handle, const wb_tensor* hidden);
 /* Runs the experts, takes the rows home and sums them: `output` [tokens, hidden] in the runtime's
  * dtype or f32. `shared` [tokens, hidden] f32 is added last; NULL: none. The handle is used up. */
 wb_code wb_combine(wb_runtime* runtime, int32_t rank, wb_handle handle, const wb_tensor* output,
                    const wb_tensor* shared);
-/* Gives a handle up before its combine. Unless every rank does so at the same point, the group's
- * step fails. */
+/* Gives a handle up before its combine. When every rank does so at the same point, planned or
+ * dispatched, the runtime takes further steps; otherwise those that go on with the step get
+ * PeerAborted. Of a dispatched handle it waits for the rows that are on their way here. */
 wb_code wb_release(wb_runtime* runtime, int32_t rank, wb_handle handle);
+/* For a rank that can't go on: the group's step fails, all ranks' calls, those under way too,
+ * return PeerAborted with this rank and `reason` (NULL: none), and the runtime takes no further
+ * step. Any thread may call it. */
+wb_code wb_abort(wb_runtime* runtime, int32_t rank, const char* reason);
 
 #ifdef __cplusplus
 }

@@ -171,9 +171,10 @@ void AgreementRecord::set_fault(const Error& error) {
   for (const auto& [coordinate, value] : error.where()) put({coordinate, value});
 }
 
-std::vector<AgreementRecord> agree(Communicator& comm, const AgreementRecord& mine) {
+std::vector<AgreementRecord> agree(Communicator& comm, std::string_view phase,
+                                   const AgreementRecord& mine) {
   std::vector<AgreementRecord> records(static_cast<std::size_t>(comm.size()));
-  comm.all_gather("agreement", std::as_bytes(std::span(&mine, 1)),
+  comm.all_gather(phase, std::as_bytes(std::span(&mine, 1)),
                   std::as_writable_bytes(std::span(records)));
   const ProcessGroup& group = comm.group();
   const PeerSlot lowest = group.by_rank().front();

@@ -64,6 +64,7 @@ static_assert(std::has_unique_object_representations_v<AgreementRecord>);
 // Gathers the records in peer order. Throws, the same on every rank: ProcessGroupMismatch,
 // CollectiveEpochMismatch, GenerationMismatch, CheckpointMismatch or AgreementMismatch with field,
 // both ranks and both values; else the fault of the lowest rank that reports one, with its rank.
-std::vector<AgreementRecord> agree(Communicator& comm, const AgreementRecord& mine);
+std::vector<AgreementRecord> agree(Communicator& comm, std::string_view phase,
+                                   const AgreementRecord& mine);
 
 }  // namespace waybill

@@ -137,3 +137,11 @@ wb_code wb_combine(wb_runtime* runtime, int32_t rank, wb_handle handle, const wb
 wb_code wb_release(wb_runtime* runtime, int32_t rank, wb_handle handle) {
   return c_api::guarded([&] { c_api::required(runtime, "runtime").on(rank).release(handle); });
 }
+
+wb_code wb_abort(wb_runtime* runtime, int32_t rank, const char* reason) {
+  return c_api::guarded([&] {
+    c_api::required(runtime, "runtime")
+        .on(rank)
+        .abort(reason == nullptr ? "the caller gives no reason" : reason);
+  });
+}

@@ -78,7 +78,13 @@ void RankRuntime::combine(wb_handle handle, const TensorView& output, const Tens
 
 void RankRuntime::release(wb_handle handle) {
   require_live(handle);
+  // Ranks that give up at this point as well still read and write one another's buffers.
+  if (std::holds_alternative<InFlight>(step_)) layer_.receive(take<InFlight>());
   step_ = std::monostate{};
+}
+
+void RankRuntime::abort(std::string_view reason) {
+  comm_->abort(Error(Code::PeerAborted).note(reason));
 }
 
 void RankRuntime::require_live(wb_handle handle) const {

@@ -31,6 +31,8 @@ class RankRuntime {
   void dispatch(wb_handle handle, const TensorView& hidden);
   void combine(wb_handle handle, const TensorView& output, const TensorView* shared);
   void release(wb_handle handle);
+  // The one call that any thread may make.
+  void abort(std::string_view reason);
 
  private:
   using Step = std::variant<std::monostate, Planned, InFlight>;

@@ -67,7 +67,13 @@ struct StepBuffers {
 };
 
 struct DispatchState {
-  const void* layer = nullptr;  // the layer that made it
+  DispatchState() = default;
+  DispatchState(const DispatchState&) = delete;
+  DispatchState& operator=(const DispatchState&) = delete;
+  ~DispatchState() { abandon(); }
+
+  const void* layer = nullptr;   // the layer that made it
+  Communicator* comm = nullptr;  // the layer's
   Phase phase = Phase::routed;
 
   Lease lease;
@@ -86,7 +92,8 @@ struct DispatchState {
   Event experts_done;
   StepReport report;
 
-  // Gives up what is under way; the lease is released.
+  // Gives up what is under way and tells the peers; the lease is released. Nothing once the step is
+  // released.
   void abandon();
 };
 

@@ -1,5 +1,7 @@
 #include "waybill/layer.h"
 
+#include <fmt/format.h>
+
 #include <cassert>
 #include <utility>
 
@@ -18,7 +20,10 @@ void check_options(const LayerOptions& options) {
   at_least_one("experts", options.experts);
   at_least_one("topk", options.topk);
   if (options.topk > options.experts) {
-    throw Error(Code::TopKExceedsExperts).expected(options.experts).found(options.topk);
+    throw Error(Code::TopKExceedsExperts)
+        .at("field", "topk")
+        .expected(fmt::format("at most experts, {}", options.experts))
+        .found(options.topk);
   }
   if (options.dtype != DType::f32 && options.dtype != DType::bf16) {
     throw Error(Code::DtypeMismatch)
@@ -31,11 +36,15 @@ void check_options(const LayerOptions& options) {
 }  // namespace
 
 void DispatchState::abandon() {
+  const Phase given_up = std::exchange(phase, Phase::released);
+  if (given_up == Phase::released) return;
   for (RowExchange* exchange : {&payload, &fields, &results, &executed}) {
     exchange->completion = Completion();
   }
   if (lease) lease.release();
-  phase = Phase::released;
+  const bool peers_go_on =
+      given_up == Phase::planned || given_up == Phase::received || given_up == Phase::computed;
+  if (peers_go_on) comm->withdraw("release");
 }
 
 MoeLayer::State::State(LayerOptions layer_options, Communicator& communicator,

@@ -1,4 +1,5 @@
-// begin() and plan(): what a step pins, what ranks agree on, and who sends how much to whom.
+// prepare(), begin() and plan(): what a step loads and pins, what ranks agree on, and who sends how
+// much to whom.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +32,23 @@ LiveBytes column_bytes(const HostPlan& plan) {
   return LiveBytes{static_cast<std::int64_t>(entries * sizeof(std::int32_t))};
 }
 
+// What a rank loads takes as long as it takes.
+class DeadlinePause {
+ public:
+  explicit DeadlinePause(Communicator& comm) : comm_(comm) { comm_.pause_deadline(); }
+  DeadlinePause(const DeadlinePause&) = delete;
+  DeadlinePause& operator=(const DeadlinePause&) = delete;
+  ~DeadlinePause() { comm_.resume_deadline(); }
+
+ private:
+  Communicator& comm_;
+};
+
 }  // namespace
+
+void MoeLayer::prepare() {
+  state_->guarded([&] { state_->prepare(); });
+}
 
 Routed MoeLayer::begin(const RoutesView& routes) {
   return state_->guarded([&] {
@@ -55,6 +72,34 @@ Planned MoeLayer::plan(Routed routed) {
   });
 }
 
+void MoeLayer::State::prepare() {
+  const Lease lease = registry.acquire();
+  AgreementRecord mine;
+  mine.facts = facts_of(lease.generation());
+  try {
+    check_generation(lease.generation());
+    load(lease.generation());
+  } catch (const Error& error) {
+    mine.set_fault(error);
+  }
+  agree(comm, "prepare", mine);
+}
+
+const AgreedFacts& MoeLayer::State::facts_of(const Generation& generation) {
+  if (!facts || facts_placement != generation.version) {
+    facts.emplace(options, comm.group(), generation, topology);
+    facts_placement = generation.version;
+  }
+  return *facts;
+}
+
+std::shared_ptr<const ResidentExperts> MoeLayer::State::load(const Generation& generation) {
+  if (auto loaded = experts.find(generation.version)) return loaded;
+  const DeadlinePause pause(comm);
+  const Stopwatch watch(loading);
+  return experts.load(generation, comm.rank(), options, expert_source);
+}
+
 std::shared_ptr<DispatchState> MoeLayer::State::pin(const RoutesView& routes) {
   if (const auto previous = latest.lock(); previous && previous->phase != Phase::released) {
     throw Error(Code::PairedStateOverwritten)
@@ -65,6 +110,7 @@ std::shared_ptr<DispatchState> MoeLayer::State::pin(const RoutesView& routes) {
   experts.drop_retired(registry);
   auto dispatch = std::make_shared<DispatchState>();
   dispatch->layer = this;
+  dispatch->comm = &comm;
   dispatch->lease = registry.acquire();
   const Generation& generation = dispatch->lease.generation();
   dispatch->placement = generation.version;
@@ -84,10 +130,7 @@ std::shared_ptr<DispatchState> MoeLayer::State::pin(const RoutesView& routes) {
   } catch (const Error& error) {
     dispatch->routes_fault = error;
   }
-  if (!facts || facts_placement != generation.version) {
-    facts.emplace(options, comm.group(), generation, topology);
-    facts_placement = generation.version;
-  }
+  facts_of(generation);
   return dispatch;
 }
 
@@ -95,7 +138,8 @@ const Placement& MoeLayer::State::placement(const DispatchState& dispatch) const
   return dispatch.lease.generation().layer(options.layer);
 }
 
-void MoeLayer::State::check_generation(const Generation& generation) const {
+void MoeLayer::State::check_generation(const Generation& generation) {
+  if (checked_placement == generation.version) return;
   if (generation.group != ProcessGroupId() && generation.group != comm.group().id()) {
     throw Error(Code::ProcessGroupMismatch)
         .at("placement", generation.version)
@@ -121,31 +165,31 @@ void MoeLayer::State::check_generation(const Generation& generation) const {
     check_compatible(slots.expert_of(slot), generation.checkpoint, slot, slots, comm.group(),
                      topology);
   }
+  checked_placement = generation.version;
 }
 
 // What goes wrong on this rank alone travels in the record, so that all ranks fail alike.
 std::vector<AgreementRecord> MoeLayer::State::agree_on(DispatchState& dispatch,
                                                        AdmittedRoutes& admitted) {
   AgreementRecord mine;
-  mine.facts = *facts;
+  mine.facts = facts_of(dispatch.lease.generation());
   mine.tokens = dispatch.routes.tokens;
   try {
-    const Stopwatch watch(dispatch.report.time.plan);
-    if (checked_placement != dispatch.placement) {
+    {
+      const Stopwatch watch(dispatch.report.time.plan);
       check_generation(dispatch.lease.generation());
-      checked_placement = dispatch.placement;
+      if (dispatch.routes_fault) throw *dispatch.routes_fault;
+      admitted = admit(dispatch.routes, options.experts);
+      admitted.admission.out_of_range = dispatch.bad_ids;
+      mine.accepted = admitted.admission.accepted;
     }
-    if (dispatch.routes_fault) throw *dispatch.routes_fault;
-    admitted = admit(dispatch.routes, options.experts);
-    admitted.admission.out_of_range = dispatch.bad_ids;
-    dispatch.experts =
-        experts.get(dispatch.lease.generation(), comm.rank(), options, expert_source);
-    mine.accepted = admitted.admission.accepted;
+    dispatch.experts = load(dispatch.lease.generation());
+    dispatch.report.time.load = std::exchange(loading, Nanoseconds{});
   } catch (const Error& error) {
     mine.set_fault(error);
   }
   const Stopwatch watch(dispatch.report.time.agree);
-  return agree(comm, mine);
+  return agree(comm, "agreement", mine);
 }
 
 // [1, E], or [P, E] in rank order where the policy reads every rank's counts.

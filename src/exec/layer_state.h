@@ -37,6 +37,7 @@ struct MoeLayer::State {
   std::optional<AgreedFacts> facts;  // of facts_placement
   PlacementVersion facts_placement;
   PlacementVersion checked_placement;  // the last that check_generation() let pass
+  Nanoseconds loading;                 // of weights, until a step reports it
   StepColumns spare;
   std::weak_ptr<DispatchState> latest;
   StepReport report;
@@ -80,11 +81,14 @@ struct MoeLayer::State {
   // int32 fields beside each dispatched row: payload row under dedup, route under full checks.
   std::size_t fields() const { return (options.dedup ? 1U : 0U) + (full_checks() ? 1U : 0U); }
 
-  // begin, plan
+  // prepare, begin, plan
+  void prepare();
+  const AgreedFacts& facts_of(const Generation& generation);
+  std::shared_ptr<const ResidentExperts> load(const Generation& generation);
   std::shared_ptr<DispatchState> pin(const RoutesView& routes);
   std::vector<AgreementRecord> agree_on(DispatchState& dispatch, AdmittedRoutes& admitted);
   // What holds of a generation for as long as it serves.
-  void check_generation(const Generation& generation) const;
+  void check_generation(const Generation& generation);
   std::vector<std::int64_t> selection_counts(const DispatchState& dispatch,
                                              std::vector<std::int64_t> mine);
   void build(DispatchState& dispatch, const AdmittedRoutes& admitted);

@@ -40,15 +40,19 @@ ResidentExperts::ResidentExperts(const Placement& placement, Rank rank, const La
   }
 }
 
-std::shared_ptr<const ResidentExperts> ResidentExpertsCache::get(const Generation& generation,
-                                                                 Rank rank,
-                                                                 const LayerOptions& options,
-                                                                 const ExpertSource& source) {
-  std::shared_ptr<const ResidentExperts>& experts = by_version_[generation.version.value];
-  if (experts == nullptr) {
-    experts = std::make_shared<const ResidentExperts>(generation.layer(options.layer), rank,
-                                                      options, source);
-  }
+std::shared_ptr<const ResidentExperts> ResidentExpertsCache::find(
+    const PlacementVersion& version) const {
+  const auto entry = by_version_.find(version.value);
+  return entry == by_version_.end() ? nullptr : entry->second;
+}
+
+std::shared_ptr<const ResidentExperts> ResidentExpertsCache::load(const Generation& generation,
+                                                                  Rank rank,
+                                                                  const LayerOptions& options,
+                                                                  const ExpertSource& source) {
+  auto experts = std::make_shared<const ResidentExperts>(generation.layer(options.layer), rank,
+                                                         options, source);
+  by_version_[generation.version.value] = experts;
   return experts;
 }
 

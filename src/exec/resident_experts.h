@@ -28,11 +28,13 @@ class ResidentExperts {
 // Keeps a generation's experts until the generation is retired; a step in flight keeps its own.
 class ResidentExpertsCache {
  public:
+  // Null before the generation's load().
+  std::shared_ptr<const ResidentExperts> find(const PlacementVersion& version) const;
   // Throws what the source throws; ShapeMismatch or DtypeMismatch for an expert that doesn't fit
   // the layer, MissingTensor when the source has none.
-  std::shared_ptr<const ResidentExperts> get(const Generation& generation, Rank rank,
-                                             const LayerOptions& options,
-                                             const ExpertSource& source);
+  std::shared_ptr<const ResidentExperts> load(const Generation& generation, Rank rank,
+                                              const LayerOptions& options,
+                                              const ExpertSource& source);
   void drop_retired(const PlacementRegistry& registry);
 
  private:

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "waybill/error.h"
 
@@ -22,12 +23,20 @@ void check_rows(const TensorView& rows, std::string_view tensor, std::int64_t to
         .expected(*dtypes.begin())
         .found(rows.dtype);
   }
-  if (rows.rank != 2 || rows.shape[0] != tokens || rows.shape[1] != hidden ||
-      (rows.strides[1] != 1 && hidden > 1)) {
+  if (rows.rank != 2 || rows.shape[0] != tokens || rows.shape[1] != hidden) {
     throw Error(Code::ShapeMismatch)
         .at("tensor", tensor)
-        .expected(fmt::format("[{}, {}] with the elements of a row adjacent", tokens, hidden))
+        .expected(fmt::format("[{}, {}]", tokens, hidden))
         .found(shape_text(rows));
+  }
+  const bool is_adjacent = rows.strides[1] == 1 || hidden == 1;
+  const bool is_apart = rows.strides[0] >= hidden || tokens <= 1;
+  if (!is_adjacent || !is_apart) {
+    throw Error(Code::ShapeMismatch)
+        .at("tensor", tensor)
+        .at("field", "strides")
+        .expected(fmt::format("[{} or more, 1]", hidden))
+        .found(shape_text(std::span(rows.strides).first(2)));
   }
 }
 

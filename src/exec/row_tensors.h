@@ -9,8 +9,9 @@
 
 namespace waybill {
 
-// [tokens, hidden] in one of `dtypes`, on the host, the elements of a row adjacent:
-// DeviceUnavailable, DtypeMismatch or ShapeMismatch with the tensor's name.
+// [tokens, hidden] in one of `dtypes`, on the host, the elements of a row adjacent, each row past
+// the end of the one before: DeviceUnavailable, DtypeMismatch or ShapeMismatch with the tensor's
+// name.
 void check_rows(const TensorView& rows, std::string_view tensor, std::int64_t tokens,
                 std::int64_t hidden, std::initializer_list<DType> dtypes);
 

@@ -204,6 +204,8 @@ MoeBlock::MoeBlock(const Checkpoint& checkpoint, LayerId layer, const BlockOptio
 MoeBlock::~MoeBlock() = default;
 
 // What fails before the layer starts, or after it, must not leave the peers waiting either.
+void MoeBlock::prepare() { state_->layer.prepare(); }
+
 MoeBlock::Output MoeBlock::forward(const TensorView& hidden, std::span<float> experts_out,
                                    std::span<float> block_out) {
   try {

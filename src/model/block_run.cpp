@@ -28,9 +28,17 @@ std::vector<std::int64_t> stated_offsets(std::int64_t tokens, std::int64_t ranks
         .expected(ranks)
         .found(per_rank.size());
   }
+  for (std::size_t r = 0; r < per_rank.size(); ++r) {
+    if (per_rank[r] >= 0) continue;
+    throw Error(Code::InvalidValue)
+        .at("field", "tokens_per_rank")
+        .at("rank", r)
+        .expected("at least 0")
+        .found(per_rank[r]);
+  }
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(ranks) + 1, 0);
   std::partial_sum(per_rank.begin(), per_rank.end(), offsets.begin() + 1);
-  if (offsets.back() != tokens || std::ranges::any_of(per_rank, [](auto n) { return n < 0; })) {
+  if (offsets.back() != tokens) {
     throw Error(Code::RouteCountMismatch)
         .at("field", "tokens_per_rank")
         .expected(tokens)
@@ -111,6 +119,7 @@ BlockRun run_block(const Checkpoint& checkpoint, LayerId layer, const BlockOptio
     MoeBlock block(checkpoint, layer, options, store, comm, registry, topology);
     const TensorView rows = TensorView::contiguous(
         hidden.data() + first * d, DType::f32, {static_cast<std::int64_t>(count), config.hidden});
+    block.prepare();
     auto [routing, report] =
         block.forward(rows, std::span(run.experts_out).subspan(first * d, count * d),
                       std::span(run.block_out).subspan(first * d, count * d));

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include "model/direct_input.h"
 #include "waybill/block.h"
 
 namespace waybill {
@@ -24,6 +25,8 @@ DirectRow evaluate_directly(const Checkpoint& checkpoint, LayerId layer,
                             std::span<const float> hidden_row,
                             std::span<const std::int32_t> topk_experts,
                             std::span<const float> topk_gates) {
+  check_hidden_row(checkpoint, hidden_row);
+  check_gates(topk_experts, topk_gates);
   const Activation& activation = checkpoint.config().activation;
   const bool scales_input = checkpoint.config().scales_input;
   const std::vector<double> x(hidden_row.begin(), hidden_row.end());

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "model/direct_input.h"
 #include "waybill/block.h"
 
 namespace waybill {
@@ -208,12 +209,14 @@ bool same_gates(const DirectRouting& direct, std::span<const std::int32_t> exper
 
 DirectRouting route_directly(const Checkpoint& checkpoint, LayerId layer,
                              std::span<const float> hidden_row) {
+  check_hidden_row(checkpoint, hidden_row);
   const Router router = checkpoint.router(layer);
   return DirectRouter(router, hidden_row).route();
 }
 
 RoutingVerdict judge(const DirectRouting& direct, std::span<const std::int32_t> topk_experts,
                      std::span<const float> topk_gates) {
+  check_gates(topk_experts, topk_gates);
   const bool experts = same_experts(direct, topk_experts);
   if (experts && same_gates(direct, topk_experts, topk_gates)) return RoutingVerdict::right;
   if (direct.tie) return RoutingVerdict::tied;

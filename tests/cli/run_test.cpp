@@ -99,6 +99,7 @@ TEST(Run, JsonHasTheDocumentedFields) {
   EXPECT_EQ(layer["rows"]["local"].get<int>() + layer["rows"]["remote"].get<int>(), 40);
   EXPECT_GT(layer["live_bytes"]["peak"].get<int>(), 0);
   EXPECT_GT(layer["measured"]["total_ns"].get<int>(), 0);
+  EXPECT_GT(layer["measured"]["load_ns"].get<int>(), 0);
 }
 
 TEST(Run, RanksWithoutTokensTakePart) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/fault.h"
@@ -215,6 +216,85 @@ TEST(LocalFaults, TimeoutNamesTheMissingRanksAndThePhase) {
     ASSERT_TRUE(errors[late]);
     EXPECT_EQ(errors[late]->code(), Code::PeerAborted);
     EXPECT_EQ(errors[late]->coordinate("cause"), "PeerTimeout");
+  }
+}
+
+// The other rank sleeps five time-outs long. Each pauses its own deadline, so that a machine that
+// runs neither can't make either late.
+TEST(LocalFaults, ARankThatPausedItsDeadlineIsNotLate) {
+  std::latch paused(2);
+  const auto errors = errors_of(ProcessGroup::identity(2),
+                                [&](Communicator& comm) {
+                                  comm.pause_deadline();
+                                  paused.arrive_and_wait();
+                                  if (comm.rank() == Rank{1}) {
+                                    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                                  }
+                                  exchange(comm, kSmall);
+                                  comm.resume_deadline();
+                                },
+                                {std::chrono::milliseconds(20)});
+  for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
+}
+
+TEST(LocalFaults, WithdrawalsOfAllRanksAreARoundLikeAnyOther) {
+  for (const std::int64_t bytes : {kSmall, kLarge}) {
+    const auto errors = errors_of(peer_order({2, 0, 1}), [&](Communicator& comm) {
+      for (int step = 0; step < 3; ++step) {
+        comm.withdraw("release");
+        exchange(comm, bytes);
+      }
+    });
+    for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
+  }
+}
+
+// The rank stays in its group, and makes no call that could fail.
+TEST(LocalFaults, AWithdrawalEndsTheWaitOfThoseThatExchangeRows) {
+  std::latch others(2);
+  const auto errors = errors_of(peer_order({2, 0, 1}), [&](Communicator& comm) {
+    if (comm.rank() == Rank{1}) {
+      comm.withdraw("release");
+      return others.wait();
+    }
+    try {
+      exchange(comm, kLarge);
+    } catch (const Error&) {
+      others.count_down();
+      throw;
+    }
+    others.count_down();
+  });
+  EXPECT_FALSE(errors[1]);
+  for (const std::size_t rank : {0U, 2U}) {
+    ASSERT_TRUE(errors[rank]);
+    EXPECT_EQ(errors[rank]->code(), Code::PeerAborted);
+    EXPECT_EQ(errors[rank]->coordinate("rank"), "1");
+    EXPECT_EQ(errors[rank]->coordinate("phase"), "release");
+  }
+}
+
+TEST(LocalFaults, ATimeoutThatTheClockCantTellIsNoTimeout) {
+  const auto errors = errors_of(ProcessGroup::identity(2),
+                                [](Communicator& comm) {
+                                  if (comm.rank() == Rank{1}) {
+                                    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                                  }
+                                  exchange(comm, kLarge);
+                                },
+                                {std::chrono::milliseconds::max()});
+  for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
+}
+
+TEST(LocalFaults, ATimeoutBelowAMillisecondIsRefused) {
+  for (const std::int64_t ms : {std::int64_t{0}, std::int64_t{-5}}) {
+    try {
+      LocalGroup group(ProcessGroup::identity(1), {std::chrono::milliseconds(ms)});
+      FAIL() << ms << " ms";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::InvalidValue);
+      EXPECT_EQ(error.coordinate("field"), "timeout");
+    }
   }
 }
 

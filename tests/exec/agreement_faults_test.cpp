@@ -284,7 +284,7 @@ TEST(InstructionSets, ThatDifferAreRefusedOnEveryRank) {
     AgreementRecord record;
     record.facts = AgreedFacts(c.options, c.group, lease.generation(), c.topology);
     if (comm.rank() == Rank{1}) record.facts.kernel_target = AgreedLabel("ANOTHER");
-    errors[comm.rank().index()] = testing::fault([&] { agree(comm, record); });
+    errors[comm.rank().index()] = testing::fault([&] { agree(comm, "agreement", record); });
   });
   for (const auto& error : errors) {
     EXPECT_EQ(error->code(), Code::AgreementMismatch);

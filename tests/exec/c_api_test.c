@@ -291,6 +291,114 @@ static void released_handles_stay_released(void) {
   wb_runtime_close(runtime);
 }
 
+/* What a rank's thread does with a step, and what its calls gave. */
+typedef struct given_up_step {
+  wb_runtime* runtime;
+  int32_t rank;
+  int dispatches, gives_up, aborts;
+  wb_handle handle;
+  wb_code plan, end; /* `end` is of the call after the dispatch, or of a dispatch that failed */
+  char message[256];
+} given_up_step;
+
+static void* run_given_up_step(void* argument) {
+  given_up_step* self = argument;
+  const wb_routes routes = routes_of(self->rank);
+  const wb_tensor in = wb_tensor_2d(hidden[self->rank], WB_F32, TOKENS, HIDDEN);
+  const wb_tensor out = wb_tensor_2d(output[self->rank], WB_F32, TOKENS, HIDDEN);
+  self->plan = wb_plan(self->runtime, self->rank, &routes, &self->handle);
+  if (self->dispatches) self->end = wb_dispatch(self->runtime, self->rank, self->handle, &in);
+  if (self->end == WB_OK && self->aborts) {
+    self->end = wb_abort(self->runtime, self->rank, "out of disk");
+  } else if (self->end == WB_OK && self->gives_up) {
+    self->end = wb_release(self->runtime, self->rank, self->handle);
+  } else if (self->end == WB_OK) {
+    self->end = wb_combine(self->runtime, self->rank, self->handle, &out, NULL);
+  }
+  snprintf(self->message, sizeof self->message, "%s", wb_last_error_message());
+  return NULL;
+}
+
+static void on_both_given_up_ranks(given_up_step ranks[RANKS]) {
+  pthread_t threads[RANKS];
+  for (int rank = 0; rank < RANKS; ++rank) {
+    ranks[rank].rank = rank;
+    if (pthread_create(&threads[rank], NULL, run_given_up_step, &ranks[rank]) != 0) abort();
+  }
+  for (int rank = 0; rank < RANKS; ++rank) pthread_join(threads[rank], NULL);
+}
+
+/* Twice at each point: what is left of a step must not trouble the next. */
+static void steps_given_up_by_all_ranks_leave_the_runtime_whole(void) {
+  const wb_runtime_options options = two_ranks();
+  wb_runtime* runtime = NULL;
+  EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_OK);
+  for (int step = 0; step < 5; ++step) {
+    given_up_step ranks[RANKS];
+    memset(ranks, 0, sizeof ranks);
+    for (int rank = 0; rank < RANKS; ++rank) {
+      ranks[rank].runtime = runtime;
+      ranks[rank].dispatches = step % 2 == 1 || step == 4;
+      ranks[rank].gives_up = step < 4;
+    }
+    on_both_given_up_ranks(ranks);
+    for (int rank = 0; rank < RANKS; ++rank) {
+      EXPECT(ranks[rank].plan == WB_OK);
+      EXPECT(ranks[rank].end == WB_OK);
+    }
+  }
+  wb_runtime_close(runtime);
+}
+
+/* Nobody waits for the day that the time-out takes. */
+static void a_step_given_up_or_aborted_by_one_rank_fails_on_the_other(void) {
+  for (int dispatches = 0; dispatches < 2; ++dispatches) {
+    for (int aborts = 0; aborts < 2; ++aborts) {
+      const wb_runtime_options options = two_ranks();
+      wb_runtime* runtime = NULL;
+      EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_OK);
+      given_up_step ranks[RANKS];
+      memset(ranks, 0, sizeof ranks);
+      for (int rank = 0; rank < RANKS; ++rank) ranks[rank].runtime = runtime;
+      ranks[0].dispatches = 1;
+      ranks[1].dispatches = dispatches;
+      ranks[1].gives_up = !aborts;
+      ranks[1].aborts = aborts;
+      on_both_given_up_ranks(ranks);
+      EXPECT(ranks[0].end == WB_PeerAborted);
+      EXPECT(strstr(ranks[0].message, "rank 1") != NULL);
+      if (aborts) EXPECT(strstr(ranks[0].message, "out of disk") != NULL);
+      EXPECT(ranks[1].end == WB_OK);
+      for (int rank = 0; rank < RANKS; ++rank) {
+        const wb_routes routes = routes_of(rank);
+        wb_release(runtime, rank, ranks[rank].handle); /* what the abort left */
+        EXPECT(wb_plan(runtime, rank, &routes, &ranks[rank].handle) == WB_PeerAborted);
+      }
+      wb_runtime_close(runtime);
+    }
+  }
+}
+
+static void rows_that_overlap_are_refused(void) {
+  const wb_runtime_options options = one_rank();
+  const wb_routes routes = routes_of(0);
+  const wb_tensor in = wb_tensor_2d(hidden[0], WB_F32, TOKENS, HIDDEN);
+  wb_tensor out = wb_tensor_2d(output[0], WB_F32, TOKENS, HIDDEN);
+  wb_runtime* runtime = NULL;
+  wb_handle handle = {0, 0};
+  EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_OK);
+  EXPECT(wb_plan(runtime, 0, &routes, &handle) == WB_OK);
+  EXPECT(wb_dispatch(runtime, 0, handle, &in) == WB_OK);
+  const int64_t strides[] = {0, 1, HIDDEN - 1, -HIDDEN};
+  for (int i = 0; i < 4; ++i) {
+    out.strides[0] = strides[i];
+    EXPECT(wb_combine(runtime, 0, handle, &out, NULL) == WB_ShapeMismatch);
+  }
+  out.strides[0] = HIDDEN;
+  EXPECT(wb_combine(runtime, 0, handle, &out, NULL) == WB_OK);
+  wb_runtime_close(runtime);
+}
+
 static void structs_and_arguments_are_checked(void) {
   wb_runtime* runtime = NULL;
   wb_runtime_options options;
@@ -315,6 +423,7 @@ static void structs_and_arguments_are_checked(void) {
   options = two_ranks();
   options.topk = EXPERTS + 1;
   EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_TopKExceedsExperts);
+  EXPECT(strstr(wb_last_error_message(), "topk") != NULL);
   options = two_ranks();
   const int32_t twice[RANKS] = {1, 1};
   options.peer_order = twice;
@@ -331,6 +440,11 @@ static void structs_and_arguments_are_checked(void) {
   EXPECT(wb_plan(runtime, RANKS, &routes, &handle) == WB_RankOutsideGroup);
   EXPECT(wb_plan(runtime, 0, NULL, &handle) == WB_InvalidValue);
   EXPECT(wb_release(runtime, 0, handle) == WB_HandleUnknown);
+  EXPECT(wb_abort(NULL, 0, NULL) == WB_InvalidValue);
+  EXPECT(wb_abort(runtime, RANKS, NULL) == WB_RankOutsideGroup);
+  EXPECT(wb_abort(runtime, 1, NULL) == WB_OK);
+  EXPECT(wb_plan(runtime, 0, &routes, &handle) == WB_PeerAborted);
+  EXPECT(strstr(wb_last_error_message(), "no reason") != NULL);
   wb_runtime_close(runtime);
   wb_runtime_close(NULL);
 }
@@ -360,6 +474,9 @@ int main(void) {
   bad_route_fails_on_every_rank();
   released_handles_stay_released();
   handles_of_closed_runtimes_stay_unknown();
+  steps_given_up_by_all_ranks_leave_the_runtime_whole();
+  a_step_given_up_or_aborted_by_one_rank_fails_on_the_other();
+  rows_that_overlap_are_refused();
   structs_and_arguments_are_checked();
   if (failures == 0) printf("all expectations hold\n");
   return failures == 0 ? 0 : 1;

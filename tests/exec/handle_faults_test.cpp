@@ -170,20 +170,58 @@ TEST(TensorFaults, NameTheTensorAndWhatWasExpected) {
             Code::ShapeMismatch);
 }
 
-TEST(LayerOptionFaults, AreRefusedBeforeAnyStep) {
-  const auto code_of = [](const std::function<void(LayerOptions&)>& spoil) {
+TEST(TensorFaults, RowsThatOverlapOrRunBackwardsAreRefused) {
+  LayerCase c = one_rank();
+  c.tokens_per_rank = {3};
+  c.experts = {1, 0, 1};
+  c.gates = {1, 1, 1};
+  c.hidden.assign(6, 1.0F);
+  const auto error_of = [&](std::int64_t stride) -> std::optional<Error> {
+    PlacementRegistry registry;
+    testing::load_and_activate(registry, c);
+    LocalGroup group(c.group);
+    const auto comm = group.join(Rank{0});
+    MoeLayer layer(c.options, *comm, registry, c.topology, c.source, c.runner());
+    RankStep step(c, Rank{0});
+    std::vector<float> rows(32);
+    TensorView output = TensorView::contiguous(rows.data() + 16, DType::f32, {3, 2});
+    output.strides[0] = stride;
+    try {
+      layer.forward(step.routes(), step.hidden(), output);
+    } catch (const Error& error) {
+      return error;
+    }
+    return std::nullopt;
+  };
+  for (const std::int64_t stride : {0, 1, -2, -4}) {
+    const auto error = error_of(stride);
+    ASSERT_TRUE(error) << stride;
+    EXPECT_EQ(error->code(), Code::ShapeMismatch);
+    EXPECT_EQ(error->coordinate("tensor"), "output");
+    EXPECT_EQ(error->coordinate("field"), "strides");
+  }
+  for (const std::int64_t stride : {2, 5}) EXPECT_FALSE(error_of(stride)) << stride;
+}
+
+TEST(LayerOptionFaults, AreRefusedBeforeAnyStepByName) {
+  const auto fault_of = [](const std::function<void(LayerOptions&)>& spoil) {
     OneRank rank;
     LayerOptions options = rank.layer_case.options;
     spoil(options);
     return fault([&] {
-             MoeLayer(options, *rank.comm, rank.registry, rank.layer_case.topology,
-                      rank.layer_case.source);
-           })
-        .code();
+      MoeLayer(options, *rank.comm, rank.registry, rank.layer_case.topology,
+               rank.layer_case.source);
+    });
   };
-  EXPECT_EQ(code_of([](LayerOptions& o) { o.topk = 3; }), Code::TopKExceedsExperts);
-  EXPECT_EQ(code_of([](LayerOptions& o) { o.hidden = 0; }), Code::InvalidValue);
-  EXPECT_EQ(code_of([](LayerOptions& o) { o.dtype = DType::f16; }), Code::DtypeMismatch);
+  const auto expect = [&](Code code, std::string_view field,
+                          const std::function<void(LayerOptions&)>& spoil) {
+    const Error error = fault_of(spoil);
+    EXPECT_EQ(error.code(), code);
+    EXPECT_EQ(error.coordinate("field"), field);
+  };
+  expect(Code::TopKExceedsExperts, "topk", [](LayerOptions& o) { o.topk = 3; });
+  expect(Code::InvalidValue, "hidden", [](LayerOptions& o) { o.hidden = 0; });
+  expect(Code::DtypeMismatch, "dtype", [](LayerOptions& o) { o.dtype = DType::f16; });
 }
 
 }  // namespace

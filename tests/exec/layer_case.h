@@ -81,6 +81,9 @@ class PassingCommunicator : public Communicator {
   Completion all_to_all_v(const AllToAllV& exchange) override {
     return comm_.all_to_all_v(exchange);
   }
+  void withdraw(std::string_view phase) noexcept override { comm_.withdraw(phase); }
+  void pause_deadline() noexcept override { comm_.pause_deadline(); }
+  void resume_deadline() noexcept override { comm_.resume_deadline(); }
   void abort(const Error& cause) noexcept override { comm_.abort(cause); }
 
  private:

@@ -87,6 +87,72 @@ TEST_P(OneRankThrows, AllRanksReturnATypedError) {
 
 INSTANTIATE_TEST_SUITE_P(BeforeEachCall, OneRankThrows, ::testing::Range(0, phases));
 
+enum class GivenUpAt { routed, planned, received, computed, returned };
+
+// Begins a step and drops its handle.
+void give_up_at(GivenUpAt stage, MoeLayer& layer, RankStep& step) {
+  Routed routed = layer.begin(step.routes());
+  if (stage == GivenUpAt::routed) return;
+  Planned planned = layer.plan(std::move(routed));
+  if (stage == GivenUpAt::planned) return;
+  Received received = layer.receive(layer.dispatch(std::move(planned), step.hidden()));
+  if (stage == GivenUpAt::received) return;
+  Computed computed = layer.compute(std::move(received));
+  if (stage == GivenUpAt::computed) return;
+  layer.collect(layer.give_back(std::move(computed)));
+}
+
+class GivenUpSteps : public ::testing::TestWithParam<GivenUpAt> {};
+
+TEST_P(GivenUpSteps, OfAllRanksAtOnePointLeaveTheGroupAsItWas) {
+  for (const Checks checks : {Checks::counts, Checks::full}) {
+    const auto errors = testing::errors_of(four_ranks(checks == Checks::full, checks),
+                                           [](Communicator& comm, MoeLayer& layer, RankStep& step) {
+                                             give_up_at(GetParam(), layer, step);
+                                             give_up_at(GetParam(), layer, step);
+                                             testing::forward(comm, layer, step);
+                                             for (const float x : step.result()) EXPECT_EQ(x, 1.0F);
+                                           });
+    for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AtEachStage, GivenUpSteps,
+                         ::testing::Values(GivenUpAt::routed, GivenUpAt::planned,
+                                           GivenUpAt::received, GivenUpAt::computed,
+                                           GivenUpAt::returned));
+
+class StepsGivenUpAlone : public ::testing::TestWithParam<GivenUpAt> {};
+
+// The rank neither leaves nor calls anything before the others have ended.
+TEST_P(StepsGivenUpAlone, AreATypedErrorOfTheOthers) {
+  std::latch others(3);
+  const auto errors = testing::errors_of(four_ranks(false, Checks::counts),
+                                         [&](Communicator& comm, MoeLayer& layer, RankStep& step) {
+                                           if (comm.rank() == Rank{3}) {
+                                             give_up_at(GetParam(), layer, step);
+                                             return others.wait();
+                                           }
+                                           try {
+                                             testing::forward(comm, layer, step);
+                                           } catch (const Error&) {
+                                             others.count_down();
+                                             throw;
+                                           }
+                                           others.count_down();
+                                         });
+  EXPECT_FALSE(errors[3]);
+  for (const std::size_t rank : {0U, 1U, 2U}) {
+    ASSERT_TRUE(errors[rank]);
+    EXPECT_EQ(errors[rank]->code(), Code::PeerAborted) << errors[rank]->what();
+    EXPECT_EQ(errors[rank]->coordinate("rank"), "3");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(WherePeersWait, StepsGivenUpAlone,
+                         ::testing::Values(GivenUpAt::planned, GivenUpAt::received,
+                                           GivenUpAt::computed));
+
 class BrokenRunner final : public ExpertRunner {
  public:
   explicit BrokenRunner(void (*fail)()) : fail_(fail) {}

@@ -181,5 +181,47 @@ TEST(BlockRunFaults, AStatedSha256IsComparedWithTheWeightsUnderFullChecks) {
   EXPECT_EQ(error.coordinate("expert"), "5");
 }
 
+TEST(BlockRunFaults, ATokenCountBelowZeroIsNamedWithItsRank) {
+  const Checkpoint checkpoint = Checkpoint::open(testing::checkpoint_directory("qwen3_moe"));
+  const ModelConfig& model = checkpoint.config();
+  ExpertStore store(checkpoint, DType::f32);
+  PlacementRegistry registry;
+  OneRankBlock::load(registry, model, 4);
+  LocalGroup group(ProcessGroup::identity(4));
+  const std::vector<float> hidden(8 * static_cast<std::size_t>(model.hidden), 1.0F);
+  const std::vector<std::int64_t> tokens{10, -2, 0, 0};
+  const Error error = testing::fault([&] {
+    run_block(checkpoint, model.moe_layers[0], {}, store, group, registry, Topology::uniform(4),
+              hidden, tokens);
+  });
+  EXPECT_EQ(error.code(), Code::InvalidValue);
+  EXPECT_EQ(error.coordinate("field"), "tokens_per_rank");
+  EXPECT_EQ(error.coordinate("rank"), "1");
+  EXPECT_EQ(error.found_text(), "-2");
+}
+
+// They read the row and the gates by the checkpoint's sizes.
+TEST(DirectEvaluationFaults, RowsAndGatesOfOtherSizesAreRefused) {
+  const Checkpoint checkpoint = Checkpoint::open(testing::checkpoint_directory("qwen3_moe"));
+  const LayerId layer = checkpoint.config().moe_layers[0];
+  const std::vector<float> row(static_cast<std::size_t>(checkpoint.config().hidden), 0.5F);
+  const std::vector<std::int32_t> experts{0, 1, 2, 3};
+  const std::vector<float> gates(4, 0.25F);
+  const auto short_row = std::span(row).first(10);
+  const auto one_gate = std::span(gates).first(1);
+  const auto code = [&](std::span<const float> with_row, std::span<const float> with_gates) {
+    return testing::code_of(
+        [&] { evaluate_directly(checkpoint, layer, with_row, experts, with_gates); });
+  };
+  EXPECT_EQ(code(short_row, gates), Code::ShapeMismatch);
+  EXPECT_EQ(code({}, gates), Code::ShapeMismatch);
+  EXPECT_EQ(code(row, one_gate), Code::RouteCountMismatch);
+  EXPECT_EQ(testing::code_of([&] { route_directly(checkpoint, layer, short_row); }),
+            Code::ShapeMismatch);
+  const DirectRouting direct = route_directly(checkpoint, layer, row);
+  EXPECT_EQ(testing::code_of([&] { judge(direct, direct.experts, one_gate); }),
+            Code::RouteCountMismatch);
+}
+
 }  // namespace
 }  // namespace waybill

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace waybill::local {
@@ -121,6 +122,24 @@ Completion LocalCommunicator::all_to_all_v(const AllToAllV& exchange) {
   auto pending = std::make_unique<LocalExchange>(rendezvous_, round, self_);
   rendezvous_->arrive(round, self_);
   return Completion(std::move(pending));
+}
+
+void LocalCommunicator::withdraw(std::string_view phase) noexcept {
+  try {
+    const auto peers = static_cast<std::size_t>(size());
+    Round& round = rendezvous_->enter(self_);
+    Contribution& contribution = round.peers[self_.index()];
+    contribution.collective = Collective::withdrawal;
+    contribution.phase = phase;
+    contribution.outgoing.assign(peers, {});
+    contribution.incoming.assign(peers, {});
+    contribution.owned = true;
+    rendezvous_->arrive(round, self_);
+    rendezvous_->pass(round, self_);
+  } catch (const Error&) {  // an aborted group has been told already
+  } catch (const std::bad_alloc&) {
+    rendezvous_->abort_without_memory(self_);
+  }
 }
 
 void LocalCommunicator::abort(const Error& cause) noexcept { rendezvous_->abort(self_, cause); }

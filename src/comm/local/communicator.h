@@ -23,6 +23,9 @@ class LocalCommunicator final : public Communicator {
   void all_gather(std::string_view phase, std::span<const std::byte> mine,
                   std::span<std::byte> all) override;
   Completion all_to_all_v(const AllToAllV& exchange) override;
+  void withdraw(std::string_view phase) noexcept override;
+  void pause_deadline() noexcept override { rendezvous_->pause_deadline(self_); }
+  void resume_deadline() noexcept override { rendezvous_->resume_deadline(self_); }
   void abort(const Error& cause) noexcept override;
 
  private:

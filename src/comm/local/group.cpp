@@ -12,11 +12,22 @@
 #include "waybill/comm.h"
 
 namespace waybill {
+namespace {
+
+CommOptions checked(CommOptions options) {
+  if (options.timeout.count() >= 1) return options;
+  throw Error(Code::InvalidValue)
+      .at("field", "timeout")
+      .expected("at least 1 ms")
+      .found(options.timeout.count());
+}
+
+}  // namespace
 
 struct LocalGroup::State {
   State(ProcessGroup members, CommOptions comm_options)
       : group(std::move(members)),
-        options(comm_options),
+        options(checked(comm_options)),
         rendezvous(std::make_shared<local::Rendezvous>(group, options)),
         joined(static_cast<std::size_t>(group.size())) {}
 

@@ -13,7 +13,20 @@ namespace waybill::local {
 namespace {
 
 std::string_view name(Collective collective) {
-  return collective == Collective::all_gather ? "all_gather" : "all_to_all_v";
+  switch (collective) {
+    case Collective::all_gather: return "all_gather";
+    case Collective::all_to_all_v: return "all_to_all_v";
+    case Collective::withdrawal: return "withdrawal";
+  }
+  return {};
+}
+
+// A wait longer than the clock can tell has no end.
+Rendezvous::Clock::time_point later(Rendezvous::Clock::time_point began,
+                                    std::chrono::milliseconds timeout) {
+  constexpr auto end = Rendezvous::Clock::time_point::max();
+  return timeout < std::chrono::floor<std::chrono::milliseconds>(end - began) ? began + timeout
+                                                                              : end;
 }
 
 std::string call_text(const Contribution& peer) {
@@ -27,7 +40,9 @@ Rendezvous::Rendezvous(const ProcessGroup& group, CommOptions options)
       options_(options),
       next_(static_cast<std::size_t>(group.size())),
       phase_(static_cast<std::size_t>(group.size())),
-      departed_(static_cast<std::size_t>(group.size())) {}
+      departed_(static_cast<std::size_t>(group.size())),
+      paused_(static_cast<std::size_t>(group.size())),
+      resumed_(static_cast<std::size_t>(group.size())) {}
 
 Round& Rendezvous::enter(PeerSlot self) {
   Lock lock(mutex_);
@@ -58,6 +73,11 @@ void Rendezvous::arrive(Round& round, PeerSlot self) {
 
 // Every peer throws what is found here, so that the group fails alike.
 void Rendezvous::judge(Round& round) {
+  if (const std::optional<PeerSlot> peer = withdrawn(round)) {
+    set_abort(*peer, withdrawal_);
+    round.fault = aborted();
+    return;
+  }
   const PeerSlot lowest = group_.by_rank().front();
   const Contribution& reference = round.peers[lowest.index()];
   for (const PeerSlot peer : group_.by_rank()) {
@@ -90,6 +110,13 @@ void Rendezvous::judge(Round& round) {
   }
 }
 
+void Rendezvous::pass(Round& round, PeerSlot self) {
+  Lock lock(mutex_);
+  round.peers[self.index()].copied = true;
+  if (++round.copied == size()) changed_.notify_all();
+  leave(round);
+}
+
 bool Rendezvous::poll(Round& round, PeerSlot self) {
   Lock lock(mutex_);
   const Contribution& mine = round.peers[self.index()];
@@ -100,16 +127,16 @@ bool Rendezvous::poll(Round& round, PeerSlot self) {
 }
 
 void Rendezvous::finish(Round& round, PeerSlot self) {
-  const Clock::time_point deadline = Clock::now() + options_.timeout;
+  const Clock::time_point began = Clock::now();
   Lock lock(mutex_);
   const Contribution& mine = round.peers[self.index()];
   if (!mine.copied) {
-    await(lock, round, self, &Round::arrived, &Contribution::arrived, deadline);
+    await(lock, round, self, &Round::arrived, &Contribution::arrived, began);
     if (round.fault) fail(lock, round, self, *round.fault);
     if (!readable(round)) fail(lock, round, self, aborted());
     copy(lock, round, self);
   }
-  if (!mine.owned) await(lock, round, self, &Round::copied, &Contribution::copied, deadline);
+  if (!mine.owned) await(lock, round, self, &Round::copied, &Contribution::copied, began);
   leave(round);
 }
 
@@ -135,18 +162,27 @@ void Rendezvous::copy(Lock& lock, Round& round, PeerSlot self) {
 }
 
 void Rendezvous::await(Lock& lock, Round& round, PeerSlot self, std::int32_t Round::*count,
-                       bool Contribution::*passed, Clock::time_point deadline) {
+                       bool Contribution::*passed, Clock::time_point began) {
   while (round.*count < size()) {
     if (abort_) fail(lock, round, self, aborted());
     if (const std::optional<PeerSlot> peer = departed(round, passed)) {
       set_abort(*peer, Error(Code::PeerAborted).note("it left the group while peers wait for it"));
       fail(lock, round, self, aborted());
     }
-    if (changed_.wait_until(lock, deadline) == std::cv_status::timeout && round.*count < size() &&
-        !abort_) {
-      fail(lock, round, self, timeout(round, self, passed));
-    }
+    const Clock::time_point end = deadline(round, passed, began);
+    if (Clock::now() >= end) fail(lock, round, self, timeout(round, self, passed));
+    changed_.wait_until(lock, end);
   }
+}
+
+Rendezvous::Clock::time_point Rendezvous::deadline(const Round& round, bool Contribution::*passed,
+                                                   Clock::time_point began) const {
+  Clock::time_point end = Clock::time_point::max();
+  for (std::size_t p = 0; p < round.peers.size(); ++p) {
+    if (round.peers[p].*passed || paused_[p]) continue;
+    end = std::min(end, later(std::max(began, resumed_[p]), options_.timeout));
+  }
+  return end;
 }
 
 // Rounds are reused, but not those of an aborted group.
@@ -172,6 +208,18 @@ void Rendezvous::abandon(Round& round, PeerSlot self) noexcept {
   abort(self, abandoned_);
   Lock lock(mutex_);
   changed_.wait(lock, [&] { return round.copying == 0; });
+}
+
+void Rendezvous::pause_deadline(PeerSlot self) noexcept {
+  Lock lock(mutex_);
+  paused_[self.index()] = true;
+}
+
+void Rendezvous::resume_deadline(PeerSlot self) noexcept {
+  Lock lock(mutex_);
+  paused_[self.index()] = false;
+  resumed_[self.index()] = Clock::now();
+  changed_.notify_all();
 }
 
 void Rendezvous::abort(PeerSlot self, const Error& cause) noexcept {
@@ -205,6 +253,16 @@ Error Rendezvous::aborted() const {
       .note(abort_->cause.what());
 }
 
+std::optional<PeerSlot> Rendezvous::withdrawn(const Round& round) const {
+  const auto withdraws = [&](PeerSlot peer) {
+    return round.peers[peer.index()].collective == Collective::withdrawal;
+  };
+  const std::span<const PeerSlot> peers = group_.by_rank();
+  const auto first = std::ranges::find_if(peers, withdraws);
+  if (first == peers.end() || std::ranges::all_of(peers, withdraws)) return std::nullopt;
+  return *first;
+}
+
 std::optional<PeerSlot> Rendezvous::departed(const Round& round, bool Contribution::*passed) const {
   for (const PeerSlot peer : group_.by_rank()) {
     if (departed_[peer.index()] && !(round.peers[peer.index()].*passed)) return peer;
@@ -218,7 +276,7 @@ Error Rendezvous::timeout(const Round& round, PeerSlot self, bool Contribution::
   for (const PeerSlot peer : group_.by_rank()) {
     if (round.peers[peer.index()].*passed) {
       ++present;
-    } else {
+    } else if (!paused_[peer.index()]) {
       missing += fmt::format("{}{}", missing.empty() ? "" : " ", group_.rank_of(peer).value);
     }
   }

@@ -21,7 +21,7 @@
 
 namespace waybill::local {
 
-enum class Collective : std::uint8_t { all_gather, all_to_all_v };
+enum class Collective : std::uint8_t { all_gather, all_to_all_v, withdrawal };
 
 // What one peer brings to a round.
 struct Contribution {
@@ -52,6 +52,8 @@ class Rendezvous {
   // The peer's next round; its own contribution is the caller's to fill until arrive().
   Round& enter(PeerSlot self);
   void arrive(Round& round, PeerSlot self);
+  // Ends a round for a peer that neither reads the others' segments nor lends a buffer.
+  void pass(Round& round, PeerSlot self);
   // True when finish() would not block. Copies as soon as all have arrived.
   bool poll(Round& round, PeerSlot self);
   // Returns when the peer's segments have come and its buffers are free. On an exception nobody
@@ -61,7 +63,12 @@ class Rendezvous {
   // peers.
   void abandon(Round& round, PeerSlot self) noexcept;
 
+  // No peer's deadline runs for this one until it resumes.
+  void pause_deadline(PeerSlot self) noexcept;
+  void resume_deadline(PeerSlot self) noexcept;
+
   void abort(PeerSlot self, const Error& cause) noexcept;
+  void abort_without_memory(PeerSlot self) noexcept { abort(self, no_memory_); }
   // The peer takes part in no further round.
   void depart(PeerSlot self) noexcept;
 
@@ -78,11 +85,16 @@ class Rendezvous {
   bool readable(const Round& round) const;
   void copy(Lock& lock, Round& round, PeerSlot self);
   void await(Lock& lock, Round& round, PeerSlot self, std::int32_t Round::*count,
-             bool Contribution::*passed, Clock::time_point deadline);
+             bool Contribution::*passed, Clock::time_point began);
+  // When the first of the peers that haven't passed is late.
+  Clock::time_point deadline(const Round& round, bool Contribution::*passed,
+                             Clock::time_point began) const;
   void leave(Round& round);
   void set_abort(PeerSlot self, const Error& cause) noexcept;
   [[noreturn]] void fail(Lock& lock, Round& round, PeerSlot self, Error error);
   Error aborted() const;
+  // The first peer that withdrew where others didn't.
+  std::optional<PeerSlot> withdrawn(const Round& round) const;
   // The first peer that left the group without `passed`.
   std::optional<PeerSlot> departed(const Round& round, bool Contribution::*passed) const;
   Error timeout(const Round& round, PeerSlot self, bool Contribution::*passed) const;
@@ -94,13 +106,17 @@ class Rendezvous {
   std::deque<std::unique_ptr<Round>> rounds_;  // front is round first_
   std::uint64_t first_ = 0;
   std::vector<std::unique_ptr<Round>> spare_;
-  std::vector<std::uint64_t> next_;      // [P] round that a peer enters next
-  std::vector<std::string_view> phase_;  // [P] phase that a peer entered last
-  std::vector<bool> departed_;           // [P]
+  std::vector<std::uint64_t> next_;         // [P] round that a peer enters next
+  std::vector<std::string_view> phase_;     // [P] phase that a peer entered last
+  std::vector<bool> departed_;              // [P]
+  std::vector<bool> paused_;                // [P] no deadline runs for a peer
+  std::vector<Clock::time_point> resumed_;  // [P] when the deadline last began to run again
   std::optional<Abort> abort_;
   // Made beforehand: to give up must not need memory.
   const Error abandoned_ =
       Error(Code::PeerAborted).note("an exchange was given up before its completion");
+  const Error withdrawal_ =
+      Error(Code::PeerAborted).note("it gave up the step that its peers go on with");
   Error no_memory_{Code::MemoryExhausted};
 };
 
