@@ -2,10 +2,17 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "cli/broken_checkpoint.h"
 #include "cli/process.h"
+#include "support/temporary_folder.h"
 
 namespace waybill::testing {
 namespace {
@@ -47,6 +54,41 @@ TEST(Hostile, APipeInPlaceOfADocumentIsRefusedAtOnce) {
   EXPECT_EQ(run.exit, 2);
   EXPECT_NE(run.err.find("FileUnreadable"), std::string::npos) << run.err;
   EXPECT_NE(run.err.find("pipe.json"), std::string::npos) << run.err;
+}
+
+// Whether a running command has mapped `file`.
+bool is_mapped(const std::string& file) {
+  for (const auto& process : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream command_line(process.path() / "cmdline");
+    const std::string words((std::istreambuf_iterator<char>(command_line)), {});
+    if (!words.starts_with(command)) continue;
+    std::ifstream maps(process.path() / "maps");
+    const std::string lines((std::istreambuf_iterator<char>(maps)), {});
+    if (lines.find(file) != std::string::npos) return true;
+  }
+  return false;
+}
+
+TEST(Hostile, WeightsThatAreTruncatedWhileTheyAreReadEndWithTheirName) {
+  const TemporaryFolder folder;
+  const std::string model = folder.file("model");
+  ASSERT_EQ(execute(command, {"make-checkpoint", "--family", "mixtral", "--out", model, "--layers",
+                              "24", "--experts", "8"})
+                .exit,
+            0);
+  const std::string weights = model + "/model.safetensors";
+  std::atomic<bool> ended = false;
+  std::thread truncating([&] {
+    while (!is_mapped(weights) && !ended) std::this_thread::yield();
+    std::filesystem::resize_file(weights, 4096);
+  });
+  const Finished run = execute(command, {"run", model, "--json", "--tokens", "4096"});
+  ended = true;
+  truncating.join();
+  EXPECT_EQ(run.exit, 2) << run.err;
+  EXPECT_TRUE(run.err.starts_with("waybill: FileTruncated: file " + weights)) << run.err;
+  EXPECT_EQ(run.json().at("error").at("code"), "FileTruncated");
+  EXPECT_EQ(run.json().at("error").at("where").at("file"), weights);
 }
 
 TEST(Hostile, AReportThatCannotBeWrittenIsNoSuccess) {
