@@ -45,16 +45,17 @@ std::string head(const RunOptions& options, const RunResult& result) {
                            model.experts, model.topk, model.ff,
                            model.shared_ff > 0 ? fmt::format(", shared {}", model.shared_ff) : ""));
   if (!result.unused_tensors.empty()) {
-    text +=
-        field("unused", fmt::format("{} tensors of MoE blocks: {}", result.unused_tensors.size(),
-                                    fmt::join(result.unused_tensors, " ")));
+    text += field("unused", printable(fmt::format("{} tensors of MoE blocks: {}",
+                                                  result.unused_tensors.size(),
+                                                  fmt::join(result.unused_tensors, " "))));
   }
   text += field("ranks", fmt::format("{} on {} node{}, peer order {}", step.ranks, step.nodes,
                                      step.nodes == 1 ? "" : "s", counts_text(result.peer_order)));
   const auto slots =
       std::accumulate(result.rank_slots.begin(), result.rank_slots.end(), std::int64_t{0});
-  text += field("placement", fmt::format("{}: {} slots ({} by rank), selector {}", result.placement,
-                                         slots, counts_text(result.rank_slots), step.selector));
+  text += field("placement",
+                fmt::format("{}: {} slots ({} by rank), selector {}", printable(result.placement),
+                            slots, counts_text(result.rank_slots), step.selector));
   text += field("tokens", fmt::format("{} random rows a layer ({} by rank), seed {}", step.tokens,
                                       counts_text(result.rank_tokens), step.seed));
   text += field("execution",
@@ -175,7 +176,7 @@ void print_text(const RunOptions& options, const RunResult& result) {
   text += comparison(result, &LayerRun::golden, "golden", "the recording");
   text += field("sha256", result.output_sha256);
   text += field("verdict", verdict(options, result));
-  fmt::print("{}", text);
+  write_text(text);
 }
 
 }  // namespace waybill::cli

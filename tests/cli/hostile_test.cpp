@@ -91,11 +91,39 @@ TEST(Hostile, WeightsThatAreTruncatedWhileTheyAreReadEndWithTheirName) {
   EXPECT_EQ(run.json().at("error").at("where").at("file"), weights);
 }
 
+TEST(Hostile, NamesOfAFileDoNotSteerTheTerminal) {
+  const BrokenCheckpoint whole("mixtral");
+  const std::string placement = whole.path() + "/placement.json";
+  std::ofstream(placement)
+      << R"({"placement_version": "a\nb\u001b[31m", "slots": [)"
+      << R"({"logical_expert": 0, "rank": 0, "id": "\u001b[2Jq"},)"
+      << R"({"logical_expert": 1, "rank": 0}, {"logical_expert": 2, "rank": 0},)"
+      << R"({"logical_expert": 3, "rank": 0}, {"logical_expert": 4, "rank": 0},)"
+      << R"({"logical_expert": 5, "rank": 0}, {"logical_expert": 6, "rank": 0},)"
+      << R"({"logical_expert": 7, "rank": 0}]})";
+  const std::vector<std::string> placed{whole.path(), "--ranks", "1", "--placement", placement};
+  for (std::vector<std::string> words : {std::vector<std::string>{"run"},
+                                         {"plan"},
+                                         {"plan", "--route", "r0"},
+                                         {"verify", placement}}) {
+    if (words[0] != "verify") words.insert(words.end(), placed.begin(), placed.end());
+    const Finished finished = execute(command, words);
+    EXPECT_EQ(finished.exit, 0) << finished.err;
+    EXPECT_EQ(finished.out.find('\x1b'), std::string::npos) << finished.out;
+    EXPECT_EQ(finished.out.find("a\nb"), std::string::npos) << finished.out;
+  }
+}
+
 TEST(Hostile, AReportThatCannotBeWrittenIsNoSuccess) {
   const BrokenCheckpoint whole("qwen3_moe");
   for (const char* lost : {"1>/dev/full", "2>/dev/full --ranks 0", "1>&-"}) {
     const std::string line = command + " run " + whole.path() + " --json " + lost;
     EXPECT_EQ(execute("/bin/sh", {"-c", line + " 2>&2"}).exit, 2) << lost;
+  }
+  for (const char* words : {"explain", "doctor", "run --help"}) {
+    const Finished finished = execute("/bin/sh", {"-c", command + " " + words + " 1>/dev/full"});
+    EXPECT_EQ(finished.exit, 2) << words;
+    EXPECT_TRUE(finished.err.starts_with("waybill: FileUnwritable: file stdout")) << finished.err;
   }
 }
 
