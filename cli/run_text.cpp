@@ -147,7 +147,7 @@ std::string comparison(const RunResult& result, std::optional<Comparison> LayerR
     max_rel_error = std::max(max_rel_error, found->max_rel_error());
     rel_frobenius = std::max(rel_frobenius, found->rel_frobenius());
   }
-  if (blocks == 0) return {};
+  if (all.tokens == 0) return {};
   return field(label,
                fmt::format("{} rows of {} layer{} against {}: max_rel_error {:.2e}, "
                            "rel_frobenius {:.2e}{}",
@@ -156,7 +156,10 @@ std::string comparison(const RunResult& result, std::optional<Comparison> LayerR
 }
 
 std::string verdict(const RunOptions& options, const RunResult& result) {
-  if (!result.max_rel_error()) return "not compared; add --check or --golden FILE";
+  if (result.compared_rows() == 0) {
+    return options.check || !options.golden.empty() ? "not compared: there are no rows"
+                                                    : "not compared; add --check or --golden FILE";
+  }
   const Tolerance tolerance{options.step.dtype == "bf16" ? DType::bf16 : DType::f32};
   if (result.violations.empty()) {
     return fmt::format("right: {} within {}", tolerance.measure(), tolerance.limit());

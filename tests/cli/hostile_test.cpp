@@ -114,6 +114,19 @@ TEST(Hostile, NamesOfAFileDoNotSteerTheTerminal) {
   }
 }
 
+TEST(Hostile, ARecordingThatIsNotFiniteIsNamed) {
+  const BrokenCheckpoint broken("mixtral");
+  const std::string tensor = "model.layers.1.mlp.block_in";
+  broken.overwrite(broken.golden(), broken.offset_of(broken.golden(), tensor), "\xff\xff\xff\x7f");
+  const Finished finished =
+      execute(command, {"run", broken.path(), "--json", "--golden", broken.golden()});
+  EXPECT_EQ(finished.exit, 2);
+  const auto error = finished.json().at("error");
+  EXPECT_EQ(error.at("code"), "InvalidValue");
+  EXPECT_EQ(error.at("where").at("file"), broken.golden());
+  EXPECT_EQ(error.at("where").at("tensor"), tensor);
+}
+
 TEST(Hostile, AReportThatCannotBeWrittenIsNoSuccess) {
   const BrokenCheckpoint whole("qwen3_moe");
   for (const char* lost : {"1>/dev/full", "2>/dev/full --ranks 0", "1>&-"}) {

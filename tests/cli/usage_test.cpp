@@ -181,6 +181,8 @@ TEST(Usage, OptionsThatContradictOrDoNothingAreRefused) {
     refused(command, {mixtral, "--seed", "1", "--seed", "2"}, "--seed", "1");
   }
   refused("run", {mixtral, "--check-tokens", "3"}, "--check-tokens", "--check");
+  expect_refused("run", {mixtral, "--check", "--check-tokens", "0"}, "InvalidValue",
+                 {"--check-tokens", "0"});
   for (const char* size : {"--experts", "--topk", "--hidden"}) {
     refused("plan", {mixtral, size, "2"}, size, "--routes");
   }
