@@ -187,6 +187,8 @@ TEST(Usage, OptionsThatContradictOrDoNothingAreRefused) {
     refused("plan", {mixtral, size, "2"}, size, "--routes");
   }
   refused("plan", {"--routes", "zipf", "--experts", "4"}, "--routes", "--topk");
+  refused("plan", {"--routes", "zipf", "--topk", "4"}, "--routes", "--experts");
+  refused("plan", {mixtral, "--routes", "zipf"}, "CHECKPOINT_DIR", "both");
   refused("plan", {"--routes", "zipf", "--experts", "4", "--topk", "1", "--layers", "0"},
           "--layers", "--routes");
   EXPECT_EQ(waybill({"run", "--checkpoint", mixtral}).exit, 0);
