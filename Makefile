@@ -15,8 +15,15 @@ help:
 	@echo "make test-extra  property tests with 50 times as many cases, fuzz targets 10 million times (hours)"
 	@echo "make clean       remove build/"
 
+# Quoted by the shell, so that a name may hold anything; not every checkpoint comes with a recording.
+export CHECKPOINT
 run: build
-	build/waybill run $(CHECKPOINT) --ranks 4 --check --golden $(CHECKPOINT)/golden.safetensors
+	@set -- run "$$CHECKPOINT" --ranks 4 --check; \
+	if [ -f "$$CHECKPOINT/golden.safetensors" ]; then \
+	  set -- "$$@" --golden "$$CHECKPOINT/golden.safetensors"; \
+	fi; \
+	echo "build/waybill $$*"; \
+	build/waybill "$$@"
 
 test: configure
 	cmake --build build --parallel $(JOBS)

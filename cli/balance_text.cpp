@@ -328,7 +328,7 @@ void print_text(const BalanceCommand& command, const BalanceProblem& problem,
   text += written(command, report);
   text += chart(problem, report);
   if (command.explain) text += explanation(problem, report);
-  fmt::print("{}", text);
+  write_text(text);
 }
 
 }  // namespace waybill::cli

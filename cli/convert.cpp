@@ -108,7 +108,7 @@ void print(const ConvertCommand& command, const Converted& converted) {
                                 converted.kind, layers, converted.experts, size));
   for (const std::string& warning : converted.warnings) text += field("warning", warning);
   text += field("wrote", fmt::format("{} ({})", command.to, name(converted.to)));
-  fmt::print("{}", text);
+  write_text(text);
 }
 
 Exit convert(const ConvertCommand& command) {

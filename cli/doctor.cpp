@@ -81,7 +81,7 @@ void print_text(const Machine& machine) {
   text += field("runs", fmt::format("--device cpu, --transport local (a thread a rank), --exchange "
                                     "flat, --runner grouped, {} kernels",
                                     machine.kernels));
-  fmt::print("{}", text);
+  write_text(text);
 }
 
 void print_json(const Machine& machine) {

@@ -25,14 +25,16 @@ nlohmann::ordered_json code_json(Code code) {
 }
 
 void print_all() {
+  std::string text;
   std::string_view group;
   for (Code code : all_codes()) {
     if (category(code) != group) {
-      fmt::print("{}{}\n", group.empty() ? "" : "\n", category(code));
+      text += fmt::format("{}{}\n", group.empty() ? "" : "\n", category(code));
       group = category(code);
     }
-    fmt::print("  {}\n", name(code));
+    text += fmt::format("  {}\n", name(code));
   }
+  write_text(text);
 }
 
 Exit explain(const ExplainOptions& options) {
@@ -58,7 +60,7 @@ Exit explain(const ExplainOptions& options) {
   if (options.json) {
     write_json(code_json(code));
   } else {
-    fmt::print("{}{}{}", field("code", name(code)), field("category", category(code)),
+    write_text(field("code", name(code)) + field("category", category(code)) +
                field("contract", contract(code)));
   }
   return Exit::success;

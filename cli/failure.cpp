@@ -56,8 +56,7 @@ Exit report(const std::exception& failure, bool json) {
 
 Exit finish_output(Exit status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-  std::fputs("waybill: the report could not be written to stdout\n", stderr);
-  return Exit::usage;
+  throw Error(Code::FileUnwritable).at("file", "stdout").expected("the whole report");
 }
 
 }  // namespace waybill::cli

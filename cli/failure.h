@@ -20,7 +20,7 @@ Exit exit_of(const Error& error);
 Exit report(const Error& error, bool json);
 // The same for a failure that isn't ours, such as memory that ran out.
 Exit report(const std::exception& failure, bool json);
-// `status`, or usage with a line on stderr when what was printed didn't reach stdout.
+// `status`; FileUnwritable when what was printed didn't reach stdout.
 Exit finish_output(Exit status);
 
 // {code, where, expected, found}: the form that errors and violations share.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -56,6 +57,18 @@ std::vector<T> read_rows(const SafetensorsFile& file, const std::string& name, D
   return values;
 }
 
+void require_finite(const std::vector<float>& rows, std::int64_t width, const std::string& file,
+                    const std::string& tensor) {
+  const auto at = std::ranges::find_if_not(rows, [](float x) { return std::isfinite(x); });
+  if (at == rows.end()) return;
+  throw Error(Code::InvalidValue)
+      .at("file", file)
+      .at("tensor", tensor)
+      .at("row", (at - rows.begin()) / width)
+      .expected("finite values")
+      .found(*at);
+}
+
 // The k best of each row of gates [T, E].
 std::vector<std::int64_t> chosen_experts(const std::vector<float>& gates,
                                          const ModelConfig& model) {
@@ -106,6 +119,16 @@ bool Golden::has(const std::string& block) const {
   });
 }
 
+std::set<std::string> Golden::blocks() const {
+  constexpr std::string_view input = ".block_in";
+  std::set<std::string> blocks;
+  for (const SafetensorsTensor& tensor : state_->file.tensors()) {
+    if (!tensor.name.ends_with(input)) continue;
+    blocks.insert(tensor.name.substr(0, tensor.name.size() - input.size()));
+  }
+  return blocks;
+}
+
 RecordedBlock Golden::block(const std::string& name, const ModelConfig& model) const {
   const SafetensorsFile& file = state_->file;
   const auto rows = [&](const char* tensor, std::int64_t width) {
@@ -113,6 +136,7 @@ RecordedBlock Golden::block(const std::string& name, const ModelConfig& model) c
   };
   RecordedBlock block;
   block.block_in = rows(".block_in", model.hidden);
+  require_finite(block.block_in, model.hidden, file.path(), name + ".block_in");
   block.experts_out = rows(".experts_out", model.hidden);
   block.block_out = rows(".block_out", model.hidden);
   if (model.scales_input) {

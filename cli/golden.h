@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,10 @@ class Golden {
 
   const std::string& file() const;
   bool has(const std::string& block) const;
+  // Those whose block_in is recorded.
+  std::set<std::string> blocks() const;
   // MissingTensor, DtypeMismatch, ShapeMismatch (file and tensor named) when the recording doesn't
-  // fit the model.
+  // fit the model; InvalidValue for rows that no block can run on.
   RecordedBlock block(const std::string& name, const ModelConfig& model) const;
 
  private:

@@ -77,13 +77,13 @@ void print_text(const PlannedLayer& layer, const Journey& j) {
                                       j.token_row.value, j.route_slot.value));
   text += field("wants", fmt::format("expert {}, gate {}", j.expert.value, j.gate));
   if (j.dropped) {
-    fmt::print("{}{}", text, field("dropped", "by admission; never sent, contributes nothing"));
+    write_text(text + field("dropped", "by admission; never sent, contributes nothing"));
     return;
   }
   text +=
       field("runs on", fmt::format("slot {} ({}), replica {}, local slot {} of rank {} (node {})",
-                                   j.slot.value, j.slot_name, j.replica, j.local_slot,
-                                   j.destination.value, j.destination_node.value));
+                                   j.slot.value, printable(j.slot_name), printable(j.replica),
+                                   j.local_slot, j.destination.value, j.destination_node.value));
   text += field("sent", fmt::format("row {} of rank {}'s send buffer, to peer slot {}",
                                     j.send_position, j.origin.value, j.destination_peer.value));
   text +=
@@ -94,7 +94,7 @@ void print_text(const PlannedLayer& layer, const Journey& j) {
   text += field("returned",
                 fmt::format("from row {} to row {}, added to token {} as term {}",
                             j.receive_position, j.send_position, j.token, j.route_slot.value));
-  fmt::print("{}", text);
+  write_text(text);
 }
 
 void print_json(const PlannedLayer& layer, const Journey& j) {

@@ -1,7 +1,5 @@
 #include "ledger_json.h"
 
-#include <cmath>
-
 namespace waybill::cli {
 
 using Json = nlohmann::ordered_json;
@@ -61,12 +59,6 @@ Json to_json(const StepOptions& options) {
           {"transport", options.transport},
           {"device", options.device},
           {"checks", options.checks}};
-}
-
-Json number(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
 }
 
 }  // namespace waybill::cli

@@ -16,7 +16,4 @@ nlohmann::ordered_json to_json(const LiveLedger& live);
 nlohmann::ordered_json to_json(const ModelConfig& model);
 nlohmann::ordered_json to_json(const StepOptions& options);
 
-// JSON has no infinity and no NaN: those become the strings "inf" and "nan".
-nlohmann::ordered_json number(double value);
-
 }  // namespace waybill::cli

@@ -1,5 +1,8 @@
 // waybill: the command.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -8,6 +11,7 @@
 #include "command.h"
 #include "command_line.h"
 #include "failure.h"
+#include "truncation.h"
 #include "waybill/error.h"
 
 namespace waybill::cli {
@@ -16,6 +20,8 @@ namespace {
 Exit command(int argc, char** argv) {
   const bool json = std::any_of(argv, argv + argc,
                                 [](std::string_view argument) { return argument == "--json"; });
+  std::signal(SIGXFSZ, SIG_IGN);  // a file past the limit is a write that fails
+  report_truncated_files(json);
   try {
     CommandLine line;
     add_run(line);
@@ -31,7 +37,11 @@ Exit command(int argc, char** argv) {
   } catch (const Error& error) {
     return report(error, json);
   } catch (const std::bad_alloc&) {
-    return report(Error(Code::MemoryExhausted), json);
+    const std::string_view subcommand = argc > 1 ? argv[1] : "";
+    return report(Error(Code::MemoryExhausted)
+                      .at("command", fmt::format("waybill {}", subcommand))
+                      .note("fewer tokens, experts or layers need less"),
+                  json);
   } catch (const std::exception& failure) {
     return report(failure, json);
   }

@@ -35,10 +35,10 @@ Exit make(const MakeOptions& options) {
                 {"tensor_bytes", written.tensor_bytes}});
     return Exit::success;
   }
-  fmt::print(
-      "{}{}{}", field("checkpoint", options.directory),
+  write_text(
+      field("checkpoint", options.directory) +
       field("wrote", fmt::format("{} files, {} tensors, {}", written.files, written.tensors,
-                                 bytes_text(static_cast<std::int64_t>(written.tensor_bytes)))),
+                                 bytes_text(static_cast<std::int64_t>(written.tensor_bytes)))) +
       field("next", fmt::format("waybill run {} --check", options.directory)));
   return Exit::success;
 }

@@ -191,6 +191,15 @@ Exit plan(PlanCommand& command) {
         .expected("CHECKPOINT_DIR, or --routes with --experts and --topk")
         .found(command.routes.empty() ? "neither" : "both");
   }
+  for (const auto& [option, value] :
+       {std::pair("--experts", command.experts), std::pair("--topk", command.topk)}) {
+    if (command.routes.empty() || value > 0) continue;
+    throw Error(Code::UsageError)
+        .at("command", "waybill plan")
+        .at("option", "--routes")
+        .expected(fmt::format("{} with it", option))
+        .found("none");
+  }
   const PlanResult result =
       command.routes.empty() ? plan_checkpoint(command) : plan_synthetic(command);
   if (!command.route.empty()) {
@@ -231,11 +240,7 @@ void add_plan(CommandLine& line) {
   command.number("--topk", options->topk, experts, "Experts that a token chooses", group);
   command.number("--hidden", options->hidden, Range{1, 1 << 20}, "Width of a row", group);
   add_step_options(command, options->step);
-  for (const char* size : {"--experts", "--topk"}) {
-    command.need("--routes", size);
-    command.need(size, "--routes");
-  }
-  command.need("--hidden", "--routes");
+  for (const char* size : {"--experts", "--topk", "--hidden"}) command.need(size, "--routes");
   command.exclude("--layers", "--routes");
   command.example(
       "waybill plan --routes zipf --experts 64 --topk 8 --tokens 512 --ranks 4\n"

@@ -116,10 +116,10 @@ void print_text(const PlanCommand& command, const PlanResult& result) {
                                      step.nodes == 1 ? "" : "s", counts_text(order)));
   text += field("placement",
                 fmt::format("{}: {} slots ({} by rank), selector {}{}",
-                            layout.generation.version.value, placement.slots(), counts_text(slots),
-                            step.selector, step.dedup ? ", dedup" : ""));
+                            printable(layout.generation.version.value), placement.slots(),
+                            counts_text(slots), step.selector, step.dedup ? ", dedup" : ""));
   for (const PlannedLayer& layer : result.layers) text += layer_report(layer, layout);
-  fmt::print("{}", text);
+  write_text(text);
 }
 
 }  // namespace waybill::cli

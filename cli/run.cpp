@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
+#include <set>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -95,20 +97,24 @@ LayerRun describe(LayerId layer, const BlockRun& run) {
   return described;
 }
 
-std::vector<std::string> recorded_blocks(const Golden& golden, const Checkpoint& checkpoint,
-                                         std::span<const LayerId> layers) {
-  std::vector<std::string> blocks;
-  for (LayerId layer : layers) {
-    std::string block = checkpoint.block_name(layer);
-    if (golden.has(block)) blocks.push_back(std::move(block));
-  }
-  if (blocks.empty()) {
+// A recording that is compared in part only would seem to have been compared whole.
+void check_recorded_blocks(const Golden& golden, const Checkpoint& checkpoint,
+                           std::span<const LayerId> layers) {
+  const auto recorded = [&](LayerId layer) { return golden.has(checkpoint.block_name(layer)); };
+  if (std::ranges::none_of(layers, recorded)) {
     throw Error(Code::MissingTensor)
         .at("file", golden.file())
         .expected(checkpoint.block_name(layers.front()) + ".block_in")
         .note("no block of the chosen layers is recorded");
   }
-  return blocks;
+  std::set<std::string> blocks = golden.blocks();
+  for (LayerId layer : checkpoint.config().moe_layers) blocks.erase(checkpoint.block_name(layer));
+  if (blocks.empty()) return;
+  throw Error(Code::InvalidValue)
+      .at("file", golden.file())
+      .at("tensor", *blocks.begin() + ".block_in")
+      .expected("blocks of the model's layers with experts")
+      .found(*blocks.begin());
 }
 
 void describe_layout(const RunOptions& options, const Layout& layout,
@@ -142,7 +148,7 @@ RunResult execute(RunOptions& options) {
   std::optional<Golden> golden;
   if (!options.golden.empty()) {
     golden = Golden::open(options.golden);
-    recorded_blocks(*golden, checkpoint, layers);
+    check_recorded_blocks(*golden, checkpoint, layers);
   }
 
   RunResult result;
@@ -203,8 +209,8 @@ void add_run(CommandLine& line) {
       "Run the MoE layers of a checkpoint over ranks; show what it cost and whether it is right.",
       [options] { return run(*options); });
   command.flag("--check", options->check, "Compare with a direct evaluation in double precision");
-  command.number("--check-tokens", options->check_tokens, token_range,
-                 "Tokens a layer that --check evaluates; 0: what takes seconds");
+  command.number("--check-tokens", options->check_tokens, Range{1, token_range.high},
+                 "Tokens a layer that --check evaluates; default: what takes seconds");
   command.need("--check-tokens", "--check");
   command.word("--golden", options->golden, "FILE",
                "Run every recorded block of a golden.safetensors on its recorded rows and compare");

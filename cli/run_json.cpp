@@ -1,5 +1,7 @@
 // The report of `run` for a program.
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "failure.h"
 #include "ledger_json.h"
@@ -11,15 +13,25 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json accuracy_json(const Accuracy& accuracy) {
-  return {{"max_rel_error", number(accuracy.max_rel_error())},
-          {"rel_frobenius", number(accuracy.rel_frobenius())}};
+// JSON has no infinity: an error that is none is null.
+Json finite_or_null(std::optional<double> error) {
+  return error && std::isfinite(*error) ? Json(*error) : Json();
+}
+
+Json errors_json(std::optional<double> max_rel_error, std::optional<double> rel_frobenius) {
+  return {{"max_rel_error", finite_or_null(max_rel_error)},
+          {"rel_frobenius", finite_or_null(rel_frobenius)},
+          {"finite", !max_rel_error || std::isfinite(*max_rel_error)}};
 }
 
 Json comparison_json(const Comparison& comparison) {
+  const auto errors = [&](const Accuracy& accuracy) {
+    if (comparison.tokens == 0) return errors_json(std::nullopt, std::nullopt);
+    return errors_json(accuracy.max_rel_error(), accuracy.rel_frobenius());
+  };
   return {{"tokens", comparison.tokens},
-          {"experts_out", accuracy_json(comparison.experts_out)},
-          {"block_out", accuracy_json(comparison.block_out)},
+          {"experts_out", errors(comparison.experts_out)},
+          {"block_out", errors(comparison.block_out)},
           {"topk_differs", comparison.topk_differs}};
 }
 
@@ -49,8 +61,6 @@ Json layer_json(const LayerRun& layer) {
   return json;
 }
 
-Json number_or_null(std::optional<double> value) { return value ? number(*value) : Json(); }
-
 }  // namespace
 
 void print_json(const RunOptions& options, const RunResult& result) {
@@ -58,20 +68,21 @@ void print_json(const RunOptions& options, const RunResult& result) {
   for (const LayerRun& layer : result.layers) layers.push_back(layer_json(layer));
   Json violations = Json::array();
   for (const Error& violation : result.violations) violations.push_back(to_json(violation));
-  write_json({{"model", to_json(result.model)},
-              {"unused_tensors", result.unused_tensors},
-              {"options", to_json(options.step)},
-              {"placement", result.placement},
-              {"peer_order", result.peer_order},
-              {"rank_slots", result.rank_slots},
-              {"rank_tokens", result.rank_tokens},
-              {"kernels", result.kernels},
-              {"layers", layers},
-              {"measured", {{"peak_resident_bytes", result.peak_resident.value}}},
-              {"output_sha256", result.output_sha256},
-              {"max_rel_error", number_or_null(result.max_rel_error())},
-              {"rel_frobenius", number_or_null(result.rel_frobenius())},
-              {"violations", violations}});
+  Json report = {{"model", to_json(result.model)},
+                 {"unused_tensors", result.unused_tensors},
+                 {"options", to_json(options.step)},
+                 {"placement", result.placement},
+                 {"peer_order", result.peer_order},
+                 {"rank_slots", result.rank_slots},
+                 {"rank_tokens", result.rank_tokens},
+                 {"kernels", result.kernels},
+                 {"layers", layers},
+                 {"measured", {{"peak_resident_bytes", result.peak_resident.value}}},
+                 {"output_sha256", result.output_sha256},
+                 {"compared_rows", result.compared_rows()}};
+  report.update(errors_json(result.max_rel_error(), result.rel_frobenius()));
+  report["violations"] = violations;
+  write_json(report);
 }
 
 }  // namespace waybill::cli

@@ -10,7 +10,8 @@ std::optional<double> largest(const RunResult& result, double (Comparison::*meas
   std::optional<double> value;
   for (const LayerRun& layer : result.layers) {
     for (const auto& comparison : {layer.check, layer.golden}) {
-      if (comparison) value = std::max(value.value_or(0), ((*comparison).*measure)());
+      if (!comparison || comparison->tokens == 0) continue;
+      value = std::max(value.value_or(0), ((*comparison).*measure)());
     }
   }
   return value;
@@ -31,6 +32,16 @@ double LayerRun::busiest_over_mean() const {
   if (sum == 0) return 1;
   return static_cast<double>(*std::ranges::max_element(rank_rows)) *
          static_cast<double>(rank_rows.size()) / static_cast<double>(sum);
+}
+
+std::int64_t RunResult::compared_rows() const {
+  std::int64_t rows = 0;
+  for (const LayerRun& layer : layers) {
+    for (const auto& comparison : {layer.check, layer.golden}) {
+      if (comparison) rows += comparison->tokens;
+    }
+  }
+  return rows;
 }
 
 std::optional<double> RunResult::max_rel_error() const {

@@ -76,7 +76,8 @@ struct RunResult {
   std::string golden_file;
   std::vector<Error> violations;
 
-  // Largest over all comparisons; none when nothing was compared.
+  std::int64_t compared_rows() const;  // over all comparisons
+  // Largest over all comparisons; none when no row was compared.
   std::optional<double> max_rel_error() const;
   std::optional<double> rel_frobenius() const;
 };

@@ -45,16 +45,17 @@ std::string head(const RunOptions& options, const RunResult& result) {
                            model.experts, model.topk, model.ff,
                            model.shared_ff > 0 ? fmt::format(", shared {}", model.shared_ff) : ""));
   if (!result.unused_tensors.empty()) {
-    text +=
-        field("unused", fmt::format("{} tensors of MoE blocks: {}", result.unused_tensors.size(),
-                                    fmt::join(result.unused_tensors, " ")));
+    text += field("unused", printable(fmt::format("{} tensors of MoE blocks: {}",
+                                                  result.unused_tensors.size(),
+                                                  fmt::join(result.unused_tensors, " "))));
   }
   text += field("ranks", fmt::format("{} on {} node{}, peer order {}", step.ranks, step.nodes,
                                      step.nodes == 1 ? "" : "s", counts_text(result.peer_order)));
   const auto slots =
       std::accumulate(result.rank_slots.begin(), result.rank_slots.end(), std::int64_t{0});
-  text += field("placement", fmt::format("{}: {} slots ({} by rank), selector {}", result.placement,
-                                         slots, counts_text(result.rank_slots), step.selector));
+  text += field("placement",
+                fmt::format("{}: {} slots ({} by rank), selector {}", printable(result.placement),
+                            slots, counts_text(result.rank_slots), step.selector));
   text += field("tokens", fmt::format("{} random rows a layer ({} by rank), seed {}", step.tokens,
                                       counts_text(result.rank_tokens), step.seed));
   text += field("execution",
@@ -149,7 +150,7 @@ std::string comparison(const RunResult& result, std::optional<Comparison> LayerR
     max_rel_error = std::max(max_rel_error, found->max_rel_error());
     rel_frobenius = std::max(rel_frobenius, found->rel_frobenius());
   }
-  if (blocks == 0) return {};
+  if (all.tokens == 0) return {};
   return field(label,
                fmt::format("{} rows of {} layer{} against {}: max_rel_error {:.2e}, "
                            "rel_frobenius {:.2e}{}",
@@ -158,7 +159,10 @@ std::string comparison(const RunResult& result, std::optional<Comparison> LayerR
 }
 
 std::string verdict(const RunOptions& options, const RunResult& result) {
-  if (!result.max_rel_error()) return "not compared; add --check or --golden FILE";
+  if (result.compared_rows() == 0) {
+    return options.check || !options.golden.empty() ? "not compared: there are no rows"
+                                                    : "not compared; add --check or --golden FILE";
+  }
   const Tolerance tolerance{options.step.dtype == "bf16" ? DType::bf16 : DType::f32};
   if (result.violations.empty()) {
     return fmt::format("right: {} within {}", tolerance.measure(), tolerance.limit());
@@ -178,7 +182,7 @@ void print_text(const RunOptions& options, const RunResult& result) {
   text += comparison(result, &LayerRun::golden, "golden", "the recording");
   text += field("sha256", result.output_sha256);
   text += field("verdict", verdict(options, result));
-  fmt::print("{}", text);
+  write_text(text);
 }
 
 }  // namespace waybill::cli

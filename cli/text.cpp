@@ -58,6 +58,13 @@ std::string field(std::string_view label, std::string_view value, std::size_t la
   return fmt::format("{:<{}}{}\n", label, label_columns, block.substr(label_columns));
 }
 
+std::string printable(std::string_view name) {
+  std::string text(name);
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < ' ' || c == 0x7F; }, '?');
+  return text;
+}
+
 std::string bytes_text(std::int64_t bytes) {
   if (bytes < 1024) return fmt::format("{} B", bytes);
   constexpr auto units = std::to_array({"KiB", "MiB", "GiB", "TiB", "PiB"});
@@ -84,8 +91,10 @@ std::string counts_text(std::span<const std::int64_t> counts) {
   return fmt::format("{}", fmt::join(counts, " "));
 }
 
+void write_text(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
 void write_json(const nlohmann::ordered_json& document) {
-  fmt::print("{}\n", document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  write_text(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
 }
 
 }  // namespace waybill::cli

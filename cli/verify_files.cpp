@@ -9,6 +9,7 @@
 #include "io/safetensors.h"
 #include "io/safetensors_set.h"
 #include "io/zip_archive.h"
+#include "model/checkpoint_checks.h"
 #include "model/model_config.h"
 #include "placement/formats/json_source.h"
 #include "placement/manifest_checks.h"
@@ -116,7 +117,11 @@ std::string describe(const ModelConfig& model) {
 
 void check_topology_file(OpenFile& file, Context& context, bool only_one) {
   std::optional<TopologyManifest> manifest;
-  file.check([&](Faults& faults) { manifest = read_topology_manifest(*file.document, faults); });
+  std::optional<Topology> ranks;
+  file.check([&](Faults& faults) {
+    manifest = read_topology_manifest(*file.document, faults);
+    if (faults.empty()) ranks = manifest->topology();
+  });
   if (!file.result.violations.empty()) return;
   file.result.holds = fmt::format(
       "{}: {} on {}, {}", manifest->version.value, count(manifest->ranks.size(), "rank"),
@@ -128,7 +133,7 @@ void check_topology_file(OpenFile& file, Context& context, bool only_one) {
   }
   if (!only_one) return;
   context.groups = manifest->groups;
-  context.ranks = manifest->topology();
+  context.ranks = std::move(ranks);
   context.topology = std::move(manifest);
 }
 
@@ -192,22 +197,24 @@ void check_placement_file(OpenFile& file, const Context& context) {
 
 void check_config_file(OpenFile& file, Context& context, bool only_one) {
   std::optional<ModelConfig> model;
-  file.check([&](Faults&) { model = read_model_config(*file.document).model; });
-  if (!model) return;
+  file.check([&](Faults& faults) { model = read_model_config(*file.document, faults).model; });
+  if (!file.result.violations.empty()) return;
   file.result.holds = describe(*model);
   if (only_one) context.model = std::move(model);
 }
 
 void check_index_file(OpenFile& file) {
-  file.check([&](Faults&) {
-    const SafetensorsSet set = SafetensorsSet::open_index(file.result.path);
+  file.check([&](Faults& faults) {
+    const SafetensorsSet set = SafetensorsSet::open_index(file.result.path, faults);
+    if (!faults.empty()) return;
     file.result.holds = fmt::format("{} in the shards beside it", count(set.size(), "tensor"));
   });
 }
 
 void check_safetensors_file(OpenFile& file) {
-  file.check([&](Faults&) {
-    const SafetensorsFile tensors = SafetensorsFile::open(file.result.path);
+  file.check([&](Faults& faults) {
+    const SafetensorsFile tensors = SafetensorsFile::open(file.result.path, faults);
+    if (!faults.empty()) return;
     std::size_t bytes = 0;
     for (const SafetensorsTensor& tensor : tensors.tensors()) bytes += tensor.bytes.size();
     file.result.holds = fmt::format("{}, {}", count(tensors.tensors().size(), "tensor"),
@@ -216,10 +223,11 @@ void check_safetensors_file(OpenFile& file) {
 }
 
 void check_checkpoint_folder(OpenFile& file, Context& context, bool only_one) {
-  file.check([&](Faults&) {
-    const Checkpoint checkpoint = Checkpoint::open(file.result.path);
-    file.result.holds = describe(checkpoint.config());
-    if (only_one) context.model = checkpoint.config();
+  file.check([&](Faults& faults) {
+    const std::optional<ModelConfig> model = check_checkpoint(file.result.path, faults);
+    if (!model) return;
+    file.result.holds = describe(*model);
+    if (only_one) context.model = model;
   });
 }
 

@@ -31,10 +31,10 @@ std::string verdict(const VerifiedFile& file) {
 }
 
 std::string block(const VerifiedFile& file) {
-  std::string text = field("file", file.path);
+  std::string text = field("file", printable(file.path));
   if (file.kind) text += field("kind", name(*file.kind));
-  if (!file.holds.empty()) text += field("holds", file.holds);
-  for (const std::string& section : file.unchecked) text += field("unchecked", section);
+  if (!file.holds.empty()) text += field("holds", printable(file.holds));
+  for (const std::string& section : file.unchecked) text += field("unchecked", printable(section));
   return text + field("verdict", verdict(file));
 }
 
@@ -46,7 +46,7 @@ void print_text(std::span<const VerifiedFile> files) {
     if (!text.empty()) text += '\n';
     text += block(file);
   }
-  fmt::print("{}", text);
+  write_text(text);
 }
 
 void print_json(std::span<const VerifiedFile> files) {

@@ -59,8 +59,9 @@ constexpr std::uint64_t route_hash(Rank origin, TokenRow token, RouteSlot slot) 
 std::vector<std::int64_t> count_experts(const RoutesView& routes, std::int32_t experts);
 
 // `counts` is [1, E] (this rank only) or, when needs_global_counts(), [P, E] in global rank order.
-// ShapeMismatch for counts of another size, InvalidValue for a negative count or an unknown source,
-// RankCountMismatch for a topology of fewer ranks than the placement's.
+// ShapeMismatch for counts of another size, InvalidValue for a negative count, counts that add up
+// to more than 2^63 - 1 or an unknown source, RankCountMismatch for a topology of fewer ranks than
+// the placement's.
 SelectionTable select(Selector selector, const Placement& placement, const Topology& topology,
                       Rank source, std::span<const std::int64_t> counts);
 

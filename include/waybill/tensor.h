@@ -71,6 +71,7 @@ struct TensorView {
 };
 
 std::string shape_text(std::span<const std::int64_t> shape);  // "[96, 64]"
+// "7 dimensions" for a rank that no view has.
 std::string shape_text(const TensorView& view);
 
 // One block of memory on one device, cut into pieces that are all given back together. Pieces are

@@ -16,6 +16,9 @@ std::string shape_text(std::span<const std::int64_t> shape) {
 }
 
 std::string shape_text(const TensorView& view) {
+  if (view.rank < 0 || std::cmp_greater(view.rank, TensorView::max_rank)) {
+    return fmt::format("{} dimensions", view.rank);
+  }
   return shape_text(std::span(view.shape).first(static_cast<std::size_t>(view.rank)));
 }
 

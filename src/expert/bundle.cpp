@@ -2,6 +2,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "expert/packed.h"
 #include "waybill/error.h"
@@ -26,8 +27,9 @@ void check_dtype(const TensorView& view, std::string_view tensor) {
 
 void check_shape(const TensorView& view, std::string_view tensor,
                  std::initializer_list<std::int64_t> expected) {
-  const auto extents = std::span(view.shape).first(static_cast<std::size_t>(view.rank));
-  if (std::ranges::equal(extents, expected)) return;
+  const bool same = std::cmp_equal(view.rank, expected.size()) &&
+                    std::equal(expected.begin(), expected.end(), view.shape.begin());
+  if (same) return;
   throw Error(Code::ShapeMismatch)
       .at("tensor", tensor)
       .expected(shape_text(std::span(expected.begin(), expected.size())))

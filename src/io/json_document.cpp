@@ -98,7 +98,10 @@ JsonChildren JsonValue::members() const {
   return {tree_, tree_->nodes[node_].first};
 }
 
-std::size_t JsonValue::size() const { return tree_->nodes[node_].count; }
+std::size_t JsonValue::size() const {
+  if (!is(JsonKind::object)) want(JsonKind::array);
+  return tree_->nodes[node_].count;
+}
 
 std::string_view JsonValue::key() const { return tree_->view(tree_->nodes[node_].key); }
 

@@ -84,6 +84,15 @@ Error header_fault(const Error& fault) {
   return std::move(told.expected(fault.expected_text()).found(fault.found_text()));
 }
 
+template <class Body>
+auto telling_of_header(Body&& body) {
+  try {
+    return std::forward<Body>(body)();
+  } catch (const Error& fault) {
+    throw header_fault(fault);
+  }
+}
+
 // Bytes of a tensor of that shape; nullopt when no file can hold them.
 std::optional<std::int64_t> byte_size(std::span<const std::int64_t> shape, DType dtype) {
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
@@ -138,52 +147,63 @@ Declared declared(const JsonValue& entry, std::string_view path) {
   return result;
 }
 
+Error outside(const Declared& tensor, std::int64_t size, std::string_view path) {
+  return Error(Code::TensorOutsideFile)
+      .at("file", path)
+      .at("tensor", tensor.tensor.name)
+      .expected(fmt::format("an end within {} data bytes", size))
+      .found(fmt::format("bytes {} to {}", tensor.begin, tensor.end));
+}
+
 // The format wants the tensors to cover the data section without holes, each byte once.
-void check_cover(std::span<const Declared> by_offset, std::size_t data_size,
-                 std::string_view path) {
+void check_cover(std::span<const Declared> by_offset, std::size_t data_size, std::string_view path,
+                 Faults& faults) {
   const auto size = static_cast<std::int64_t>(data_size);
+  const std::size_t before = faults.size();
   std::int64_t covered = 0;
   std::string_view last = "(none)";
   for (const Declared& next : by_offset) {
     const Declared& furthest = by_offset.back();
     if (next.begin > covered && furthest.end > size) {
-      throw Error(Code::TensorOutsideFile)
-          .at("file", path)
-          .at("tensor", furthest.tensor.name)
-          .expected(fmt::format("an end within {} data bytes", size))
-          .found(fmt::format("bytes {} to {}", furthest.begin, furthest.end));
+      faults.report(outside(furthest, size, path));
+      return;
     }
     if (next.begin != covered) {
-      throw Error(next.begin < covered ? Code::TensorOverlap
-                  : next.end > size    ? Code::TensorOutsideFile
-                                       : Code::HeaderMalformed)
-          .at("file", path)
-          .at("tensor", next.tensor.name)
-          .at("after", last)
-          .expected(fmt::format("a beginning at {} of {} data bytes", covered, size))
-          .found(fmt::format("bytes {} to {}", next.begin, next.end));
+      faults.report(Error(next.begin < covered ? Code::TensorOverlap
+                          : next.end > size    ? Code::TensorOutsideFile
+                                               : Code::HeaderMalformed)
+                        .at("file", path)
+                        .at("tensor", next.tensor.name)
+                        .at("after", last)
+                        .expected(fmt::format("a beginning at {} of {} data bytes", covered, size))
+                        .found(fmt::format("bytes {} to {}", next.begin, next.end)));
     }
-    covered = next.end;
+    covered = std::max(covered, next.end);
     last = next.tensor.name;
   }
-  if (covered != size) {
-    throw Error(covered > size ? Code::FileTruncated : Code::HeaderMalformed)
-        .at("file", path)
-        .at("tensor", last)
-        .expected(fmt::format("{} data bytes", covered))
-        .found(size);
+  if (covered != size && faults.size() == before) {
+    faults.report(Error(covered > size ? Code::FileTruncated : Code::HeaderMalformed)
+                      .at("file", path)
+                      .at("tensor", last)
+                      .expected(fmt::format("{} data bytes", covered))
+                      .found(size));
   }
 }
 
+// A tensor that isn't declared well is reported and left out.
 std::vector<Declared> read_header(const JsonValue& root, std::string_view path,
-                                  std::map<std::string, std::string>& metadata) {
+                                  std::map<std::string, std::string>& metadata, Faults& faults) {
   std::vector<Declared> tensors;
   for (const JsonValue entry : root.members()) {
-    if (entry.key() == "__metadata__") {
-      for (const JsonValue item : entry.members()) metadata.emplace(item.key(), item.as_string());
-    } else {
-      tensors.push_back(declared(entry, path));
-    }
+    faults.attempt([&] {
+      telling_of_header([&] {
+        if (entry.key() != "__metadata__") {
+          tensors.push_back(declared(entry, path));
+          return;
+        }
+        for (const JsonValue item : entry.members()) metadata.emplace(item.key(), item.as_string());
+      });
+    });
   }
   return tensors;
 }
@@ -204,40 +224,57 @@ std::optional<DType> dtype_of_safetensors(std::string_view name) {
 }
 
 SafetensorsContents parse_safetensors(std::span<const std::byte> file, std::string_view path) {
-  const auto [header, data] = split(file, path);
+  Faults first;
+  return parse_safetensors(file, path, first);
+}
+
+SafetensorsContents parse_safetensors(std::span<const std::byte> file, std::string_view path,
+                                      Faults& faults) {
+  const Sections sections = split(file, path);
+  const std::string_view header = sections.header;
   if (!header.starts_with('{')) {
-    throw Error(Code::HeaderMalformed).at("file", path).expected("a header that begins with {");
+    throw Error(Code::HeaderMalformed)
+        .at("file", path)
+        .expected("a header that begins with {")
+        .found(header.empty() ? "an empty one" : header.substr(0, 8));
   }
   SafetensorsContents contents;
-  std::vector<Declared> tensors;
-  try {
-    const JsonDocument document = JsonDocument::parse(
-        header, path, {.bytes = header_limit, .values = header_values, .depth = 3});
-    tensors = read_header(document.root(), path, contents.metadata);
-  } catch (const Error& fault) {
-    throw header_fault(fault);
-  }
+  const JsonDocument document = telling_of_header([&] {
+    return JsonDocument::parse(header, path,
+                               {.bytes = header_limit, .values = header_values, .depth = 3});
+  });
+  const std::size_t before = faults.size();
+  std::vector<Declared> tensors = read_header(document.root(), path, contents.metadata, faults);
+  // What is left of a header would seem to have holes.
+  if (faults.size() > before) return contents;
   std::sort(tensors.begin(), tensors.end(), [](const Declared& a, const Declared& b) {
     return std::tie(a.begin, a.end, a.tensor.name) < std::tie(b.begin, b.end, b.tensor.name);
   });
-  check_cover(tensors, data.size(), path);
+  check_cover(tensors, sections.data.size(), path, faults);
+  if (faults.size() > before) return contents;
 
   contents.tensors.reserve(tensors.size());
   for (Declared& declared : tensors) {
-    declared.tensor.bytes = data.subspan(static_cast<std::size_t>(declared.begin),
-                                         static_cast<std::size_t>(declared.end - declared.begin));
+    declared.tensor.bytes =
+        sections.data.subspan(static_cast<std::size_t>(declared.begin),
+                              static_cast<std::size_t>(declared.end - declared.begin));
     contents.tensors.push_back(std::move(declared.tensor));
   }
   return contents;
 }
 
-SafetensorsFile::SafetensorsFile(std::string path, MappedFile mapping)
+SafetensorsFile::SafetensorsFile(std::string path, MappedFile mapping, Faults& faults)
     : path_(std::move(path)),
       mapping_(std::move(mapping)),
-      contents_(parse_safetensors(mapping_.bytes(), path_)) {}
+      contents_(parse_safetensors(mapping_.bytes(), path_, faults)) {}
 
 SafetensorsFile SafetensorsFile::open(const std::string& path) {
-  return SafetensorsFile(path, MappedFile::open(path));
+  Faults first;
+  return open(path, first);
+}
+
+SafetensorsFile SafetensorsFile::open(const std::string& path, Faults& faults) {
+  return SafetensorsFile(path, MappedFile::open(path), faults);
 }
 
 const SafetensorsTensor* SafetensorsFile::find(std::string_view name) const {

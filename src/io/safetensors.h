@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/faults.h"
 #include "io/mapped_file.h"
 #include "waybill/dtype.h"
 
@@ -35,6 +36,9 @@ struct SafetensorsContents {
 // belong to no tensor), DuplicateKey, UnknownDtype, TensorOutsideFile, TensorOverlap, each with
 // file, tensor or field. `path` names the source in errors.
 SafetensorsContents parse_safetensors(std::span<const std::byte> file, std::string_view path);
+// With faults that are kept, the result is only fit to be thrown away.
+SafetensorsContents parse_safetensors(std::span<const std::byte> file, std::string_view path,
+                                      Faults& faults);
 
 // The format's name of a dtype ("BF16") and back; nullopt when this build doesn't read it.
 std::string_view safetensors_name(DType dtype);
@@ -45,6 +49,7 @@ class SafetensorsFile {
  public:
   // FileUnreadable and the errors of parse_safetensors.
   static SafetensorsFile open(const std::string& path);
+  static SafetensorsFile open(const std::string& path, Faults& faults);
 
   const std::string& path() const { return path_; }
   std::span<const SafetensorsTensor> tensors() const { return contents_.tensors; }
@@ -54,7 +59,7 @@ class SafetensorsFile {
   void drop_pages(const SafetensorsTensor& tensor) const { mapping_.drop(tensor.bytes); }
 
  private:
-  SafetensorsFile(std::string path, MappedFile mapping);
+  SafetensorsFile(std::string path, MappedFile mapping, Faults& faults);
   std::string path_;
   MappedFile mapping_;
   SafetensorsContents contents_;

@@ -23,9 +23,14 @@ std::string_view shard_name(const JsonValue& value) {
 }  // namespace
 
 ShardOfTensor read_safetensors_index(const JsonDocument& document) {
+  Faults first;
+  return read_safetensors_index(document, first);
+}
+
+ShardOfTensor read_safetensors_index(const JsonDocument& document, Faults& faults) {
   ShardOfTensor shards;
   for (const JsonValue value : document.root().at("weight_map").members()) {
-    shards.emplace(value.key(), shard_name(value));
+    faults.attempt([&] { shards.emplace(value.key(), shard_name(value)); });
   }
   return shards;
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "io/faults.h"
 #include "io/json_document.h"
 
 namespace waybill {
@@ -13,5 +14,7 @@ namespace waybill {
 // InvalidValue when a shard's name is a path.
 using ShardOfTensor = std::map<std::string, std::string, std::less<>>;
 ShardOfTensor read_safetensors_index(const JsonDocument& document);
+// With faults that are kept, the result lacks the tensors that have some.
+ShardOfTensor read_safetensors_index(const JsonDocument& document, Faults& faults);
 
 }  // namespace waybill

@@ -18,8 +18,10 @@ class SafetensorsSet {
   // name the same tensors in the same places; InvalidValue when a shard's name is a path;
   // FileUnreadable for a missing shard; and the errors of the documents themselves.
   static SafetensorsSet open(const std::string& directory);
-  // The shards beside an index, whatever its name.
-  static SafetensorsSet open_index(const std::string& index);
+  static SafetensorsSet open(const std::string& directory, Faults& faults);
+  // The shards beside an index, whatever its name. With faults that are kept, a set is only fit to
+  // be thrown away.
+  static SafetensorsSet open_index(const std::string& index, Faults& faults);
 
   struct Member {
     const SafetensorsTensor* tensor = nullptr;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "io/safetensors_set.h"
+#include "model/checkpoint_checks.h"
 #include "model/load_layers.h"
 #include "model/model_config.h"
 #include "waybill/error.h"
@@ -33,13 +34,35 @@ struct Checkpoint::State {
   }
 };
 
+namespace {
+
+// Null when faults are kept.
+std::unique_ptr<Checkpoint::State> open_state(const std::string& directory, Faults& faults) {
+  const std::size_t before = faults.size();
+  std::optional<FamilyConfig> config;
+  std::optional<SafetensorsSet> files;
+  faults.attempt([&] {
+    const auto path = std::filesystem::path(directory) / "config.json";
+    config = read_model_config(JsonDocument::read(path.string()), faults);
+  });
+  faults.attempt([&] { files = SafetensorsSet::open(directory, faults); });
+  if (faults.size() > before) return nullptr;
+  LoadedLayers loaded = load_layers(config->family, config->model, *files, faults);
+  if (faults.size() > before) return nullptr;
+  return std::make_unique<Checkpoint::State>(
+      Checkpoint::State{*std::move(config), *std::move(files), std::move(loaded)});
+}
+
+}  // namespace
+
 Checkpoint Checkpoint::open(const std::string& directory) {
-  FamilyConfig config = read_model_config(
-      JsonDocument::read((std::filesystem::path(directory) / "config.json").string()));
-  SafetensorsSet files = SafetensorsSet::open(directory);
-  LoadedLayers loaded = load_layers(config.family, config.model, files);
-  return Checkpoint(
-      std::make_unique<State>(State{std::move(config), std::move(files), std::move(loaded)}));
+  Faults first;
+  return Checkpoint(open_state(directory, first));
+}
+
+std::optional<ModelConfig> check_checkpoint(const std::string& directory, Faults& faults) {
+  const auto state = open_state(directory, faults);
+  return state == nullptr ? std::nullopt : std::optional(state->config.model);
 }
 
 Checkpoint::Checkpoint(std::unique_ptr<State> state) : state_(std::move(state)) {}

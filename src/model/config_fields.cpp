@@ -63,21 +63,27 @@ std::vector<std::int64_t> ConfigFields::integers(std::string_view name, std::int
 
 bool ConfigFields::flag(std::string_view name, bool otherwise) const {
   const auto value = find(name);
-  return value ? value->as_bool() : otherwise;
+  bool stated = otherwise;
+  if (value) faults_.attempt([&] { stated = value->as_bool(); });
+  return stated;
 }
 
 float ConfigFields::number_from(float lowest, std::string_view name, float otherwise) const {
   const auto value = find(name);
-  if (!value) return otherwise;
-  const double exact = value->as_number();
-  // A double beyond float has no float value to convert to.
-  const bool fits = exact >= 0 && exact <= static_cast<double>(std::numeric_limits<float>::max());
-  if (!fits || static_cast<float>(exact) < lowest) {
-    throw value->error(Code::InvalidValue)
-        .expected(lowest > 0 ? "a positive float" : "a float of at least 0")
-        .found(value->text());
-  }
-  return static_cast<float>(exact);
+  float stated = otherwise;
+  if (!value) return stated;
+  faults_.attempt([&] {
+    const double exact = value->as_number();
+    // A double beyond float has no float value to convert to.
+    const bool fits = exact >= 0 && exact <= static_cast<double>(std::numeric_limits<float>::max());
+    if (!fits || static_cast<float>(exact) < lowest) {
+      throw value->error(Code::InvalidValue)
+          .expected(lowest > 0 ? "a positive float" : "a float of at least 0")
+          .found(value->text());
+    }
+    stated = static_cast<float>(exact);
+  });
+  return stated;
 }
 
 float ConfigFields::number(std::string_view name, float otherwise) const {
@@ -96,18 +102,22 @@ std::string_view ConfigFields::text(std::string_view name) const {
 
 void ConfigFields::require_text(std::string_view name, std::string_view expected) const {
   const auto value = find(name);
-  if (value && value->as_string() != expected) {
+  if (!value) return;
+  faults_.attempt([&] {
+    if (value->as_string() == expected) return;
     throw value->error(Code::InvalidValue).expected(expected).found(value->as_string());
-  }
+  });
 }
 
 void ConfigFields::require_flag(std::string_view name, bool expected) const {
   const auto value = find(name);
-  if (value && value->as_bool() != expected) {
+  if (!value) return;
+  faults_.attempt([&] {
+    if (value->as_bool() == expected) return;
     throw value->error(Code::InvalidValue)
         .expected(expected ? "true" : "false")
         .found(value->text());
-  }
+  });
 }
 
 Error ConfigFields::error(Code code, std::string_view field) const {

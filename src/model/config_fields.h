@@ -1,6 +1,7 @@
 // Typed access to the fields of a model's config.json. A field that is null counts as absent, and a
 // field may have several names: the first one is named when it is missing, and two that disagree
-// are an error.
+// are an error. A fault of a value that nothing else is derived from is reported, and the default
+// stands for it; other faults are thrown.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/faults.h"
 #include "io/json_document.h"
 #include "waybill/error.h"
 
@@ -23,7 +25,7 @@ class ConfigFields {
     Names(const std::vector<std::string_view>& names) : span(names) {}
   };
 
-  explicit ConfigFields(JsonValue root) : root_(root) {}
+  ConfigFields(JsonValue root, Faults& faults) : root_(root), faults_(faults) {}
 
   // MissingField, or InvalidValue outside [low, high]; `otherwise` stands for an absent field.
   std::int32_t integer(Names names, std::int32_t low, std::int32_t high,
@@ -53,6 +55,7 @@ class ConfigFields {
   std::optional<JsonValue> find_any(Names names) const;
   float number_from(float lowest, std::string_view name, float otherwise) const;
   JsonValue root_;
+  Faults& faults_;
 };
 
 }  // namespace waybill

@@ -23,8 +23,9 @@ bool is_weight_dtype(DType dtype) {
 
 class Loader {
  public:
-  Loader(const BlockLayout& layout, const ModelConfig& model, const SafetensorsSet& files)
-      : layout_(layout), model_(model), files_(files) {}
+  Loader(const BlockLayout& layout, const ModelConfig& model, const SafetensorsSet& files,
+         Faults& faults)
+      : layout_(layout), model_(model), files_(files), faults_(faults) {}
 
   LoadedLayers load() {
     loaded_.path = layout_.path;
@@ -39,7 +40,7 @@ class Loader {
 
  private:
   struct Stored {
-    const void* data = nullptr;  // null: missing, and listed as such
+    const void* data = nullptr;  // null: missing, and listed as such; or faulty, and reported
     DType dtype = DType::f32;
   };
 
@@ -54,13 +55,16 @@ class Loader {
     const auto error = [&](Code code) {
       return Error(code).at("file", member->file->path()).at("tensor", name);
     };
+    used_.insert(tensor.name);
     if (!is_weight_dtype(tensor.dtype)) {
-      throw error(Code::DtypeMismatch).expected("bf16, f16 or f32").found(tensor.dtype);
+      faults_.report(error(Code::DtypeMismatch).expected("bf16, f16 or f32").found(tensor.dtype));
+      return {};
     }
     if (!std::equal(shape.begin(), shape.end(), tensor.shape.begin(), tensor.shape.end())) {
-      throw error(Code::ShapeMismatch).expected(shape_text(shape)).found(shape_text(tensor.shape));
+      faults_.report(
+          error(Code::ShapeMismatch).expected(shape_text(shape)).found(shape_text(tensor.shape)));
+      return {};
     }
-    used_.insert(tensor.name);
     return {aligned(tensor), tensor.dtype};
   }
 
@@ -148,6 +152,7 @@ class Loader {
   const BlockLayout& layout_;
   const ModelConfig& model_;
   const SafetensorsSet& files_;
+  Faults& faults_;
   LoadedLayers loaded_;
   std::unordered_set<std::string_view> used_;  // names in one block, as `files_` holds them
 };
@@ -173,11 +178,16 @@ Error missing_tensors(const Inventory& inventory, const std::string& directory) 
 }  // namespace
 
 LoadedLayers load_layers(const Family& family, const ModelConfig& model,
-                         const SafetensorsSet& files) {
+                         const SafetensorsSet& files, Faults& faults) {
+  const std::size_t before = faults.size();
   std::optional<Inventory> nearest;
   for (const BlockLayout& layout : family.layouts) {
-    LoadedLayers loaded = Loader(layout, model, files).load();
+    LoadedLayers loaded = Loader(layout, model, files, faults).load();
     if (loaded.inventory.missing.empty()) return loaded;
+    if (faults.size() > before) {  // the layout that is meant
+      faults.report(missing_tensors(loaded.inventory, files.directory()));
+      return loaded;
+    }
     if (!nearest || loaded.inventory.expert_tensors > nearest->expert_tensors) {
       nearest = std::move(loaded.inventory);
     }

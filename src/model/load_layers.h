@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/faults.h"
 #include "io/safetensors_set.h"
 #include "model/family.h"
 #include "waybill/checkpoint.h"
@@ -32,8 +33,8 @@ struct LoadedLayers {
 
 // The layout is the family's first of which nothing is missing. Views point into `files`, which
 // must outlive them. MissingTensor (of the layout that most expert tensors follow), ShapeMismatch,
-// DtypeMismatch.
+// DtypeMismatch. With faults that are kept, the result is only fit to be thrown away.
 LoadedLayers load_layers(const Family& family, const ModelConfig& model,
-                         const SafetensorsSet& files);
+                         const SafetensorsSet& files, Faults& faults);
 
 }  // namespace waybill

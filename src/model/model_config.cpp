@@ -42,23 +42,35 @@ void check(const ConfigFields& fields, const ModelConfig& model) {
 }  // namespace
 
 FamilyConfig read_model_config(const JsonDocument& document) {
-  const ConfigFields fields(document.root());
+  Faults first;
+  return read_model_config(document, first);
+}
+
+FamilyConfig read_model_config(const JsonDocument& document, Faults& faults) {
+  const ConfigFields fields(document.root(), faults);
 
   FamilyConfig config{find_family(fields.text("model_type"), document.file()), {}};
+  const SizeFields& sizes = config.family.sizes;
   ModelConfig& model = config.model;
-  refuse_quantisation(fields);
+  const auto read = [&](auto part) { return faults.attempt(part); };
+  read([&] { refuse_quantisation(fields); });
   fields.require_text("hidden_act", "silu");
   model.family = config.family.name;
-  model.layers = fields.integer({"num_hidden_layers"}, 1, most_layers);
-  model.hidden = fields.width({"hidden_size"});
-  model.experts = fields.experts(config.family.sizes.experts);
-  model.topk = fields.topk(config.family.sizes.topk, model.experts);
-  model.ff = fields.width({config.family.sizes.ff});
-  model.moe_layers = every_layer(model.layers);
-  config.family.configure(fields, model);
-  model.router.experts = model.experts;
-  model.router.topk = model.topk;
-  check(fields, model);
+  const bool layers =
+      read([&] { model.layers = fields.integer({"num_hidden_layers"}, 1, most_layers); });
+  read([&] { model.hidden = fields.width({"hidden_size"}); });
+  const bool experts = read([&] { model.experts = fields.experts(sizes.experts); }) &&
+                       read([&] { model.topk = fields.topk(sizes.topk, model.experts); });
+  const bool ff = read([&] { model.ff = fields.width({sizes.ff}); });
+  // The rest of the model depends on these.
+  if (!layers || !experts || !ff) return config;
+  read([&] {
+    model.moe_layers = every_layer(model.layers);
+    config.family.configure(fields, model);
+    model.router.experts = model.experts;
+    model.router.topk = model.topk;
+    check(fields, model);
+  });
   return config;
 }
 

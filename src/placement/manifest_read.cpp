@@ -16,10 +16,57 @@ constexpr std::int64_t id_limit = 1 << 20;  // of experts, ranks and layers, whe
 
 constexpr std::size_t most_slots = 1 << 20;  // of a layer
 
+// Empty for an absent member.
+std::string label_of(const std::optional<JsonValue>& value) {
+  return value ? std::string(value->as_label()) : std::string();
+}
+
+// The same for what may be stated as an empty text: as good as absent.
+std::string label_or_empty(const std::optional<JsonValue>& value) {
+  return value && value->as_string().empty() ? std::string() : label_of(value);
+}
+
+// The checkpoint whose state all slots of a manifest hold. Where the document doesn't name it,
+// slots do: all of them the same one, or none of them.
+class CommonCheckpoint {
+ public:
+  explicit CommonCheckpoint(CheckpointVersion of_document)
+      : version_(std::move(of_document)), by_document_(!version_.value.empty()) {}
+
+  const CheckpointVersion& version() const { return version_; }
+
+  // What `slot` holds when it states `stated`. CheckpointMismatch when that is another one.
+  CheckpointVersion of_slot(const JsonValue& slot, const std::optional<JsonValue>& stated) {
+    if (by_document_ && !stated) return version_;
+    const CheckpointVersion checkpoint(label_or_empty(stated));
+    if (!by_document_ && checkpoint.value.empty()) {
+      if (!silent_) silent_ = slot;
+      return checkpoint;
+    }
+    if (version_.value.empty()) version_ = checkpoint;
+    if (checkpoint == version_) return checkpoint;
+    throw stated->error(Code::CheckpointMismatch)
+        .expected(version_)
+        .found(checkpoint.value.empty() ? "none" : checkpoint.value);
+  }
+
+  void require_all_or_none() const {
+    if (by_document_ || version_.value.empty() || !silent_) return;
+    throw silent_->error(Code::CheckpointMismatch)
+        .expected(fmt::format("{}, as other slots state", version_.value))
+        .found("none");
+  }
+
+ private:
+  CheckpointVersion version_;
+  bool by_document_;
+  std::optional<JsonValue> silent_;  // the first slot that states none, nor its document
+};
+
 // What every slot of one manifest is checked against.
 struct ManifestContext {
   PlacementVersion version;
-  CheckpointVersion checkpoint;
+  CommonCheckpoint& checkpoint;
   std::int32_t experts;
   std::int32_t ranks;
   const Topology* topology;
@@ -36,11 +83,6 @@ std::optional<JsonValue> find_either(const JsonValue& object, std::string_view n
         .found("both");
   }
   return longer ? longer : shorter;
-}
-
-// Empty for an absent member and for an empty text.
-std::string label_of(const std::optional<JsonValue>& value) {
-  return value && !value->as_string().empty() ? std::string(value->as_label()) : std::string();
 }
 
 std::optional<JsonValue> expert_of(const JsonValue& slot) {
@@ -139,15 +181,10 @@ void read_slot(const JsonValue& value, const ManifestContext& context, SlotTable
   });
   read([&] { slot.domain = label_of(find_either(value, "topology_domain_id", "domain")); });
   read([&] { slot.parameter_digest = label_of(value.find("parameter_digest")); });
-  slot.checkpoint = context.checkpoint;
+  slot.checkpoint = context.checkpoint.version();
   read([&] {
-    const auto stated = find_either(value, "checkpoint_version", "checkpoint");
-    if (!stated) return;
-    const CheckpointVersion checkpoint(label_of(stated));
-    if (checkpoint != context.checkpoint && !context.checkpoint.value.empty()) {
-      throw stated->error(Code::CheckpointMismatch).expected(context.checkpoint).found(checkpoint);
-    }
-    slot.checkpoint = checkpoint;
+    slot.checkpoint =
+        context.checkpoint.of_slot(value, find_either(value, "checkpoint_version", "checkpoint"));
   });
   if (slot.expert.value == unreadable || slot.rank.value == unreadable) table.ids_in_range = false;
   table.slots.push_back(std::move(slot));
@@ -177,6 +214,7 @@ SlotTable read_slots(const JsonValue& list, const ManifestContext& context, Faul
 
 SlotTable read_experts_by_rank(const JsonValue& lists, const ManifestContext& context,
                                Faults& faults) {
+  const JsonChildren ranks = lists.elements();
   if (std::cmp_not_equal(lists.size(), context.ranks)) {
     throw lists.error(Code::RankCountMismatch)
         .expected(fmt::format("a list for each of {} ranks", context.ranks))
@@ -184,14 +222,14 @@ SlotTable read_experts_by_rank(const JsonValue& lists, const ManifestContext& co
   }
   SlotTable table;
   std::int32_t rank = 0;
-  for (const JsonValue list : lists.elements()) {
+  for (const JsonValue list : ranks) {
     require_slots_at_most(lists, table.slots.size() + list.size());
     const bool readable = faults.attempt([&] {
       for (const JsonValue value : list.elements()) {
         Slot& slot = table.slots.emplace_back();
         slot.expert = ExpertId{unreadable};
         slot.rank = Rank{rank};
-        slot.checkpoint = context.checkpoint;
+        slot.checkpoint = context.checkpoint.of_slot(list, std::nullopt);
         const bool in_range = faults.attempt([&] {
           slot.expert = ExpertId{id_in(value, context.experts, Code::LogicalExpertMismatch)};
         });
@@ -238,7 +276,7 @@ void read_layers(const JsonValue& list, const ManifestContext& context,
                  Faults& faults) {
   std::set<LayerId> model, seen;
   if (wanted) model.insert(wanted->begin(), wanted->end());
-  if (!wanted && list.is(JsonKind::array) && list.size() == 0) {
+  if (list.size() == 0 && model.empty()) {
     throw list.error(Code::InvalidValue).expected("at least one layer").found("none");
   }
   for (const JsonValue entry : list.elements()) {
@@ -322,13 +360,14 @@ Generation read_placement_manifest(const JsonDocument& document, const ManifestU
       generation.number = static_cast<std::uint64_t>(number->as_integer(0));
     }
   });
-  read([&] { generation.checkpoint.value = label_of(root.find("checkpoint_version")); });
-  read([&] { generation.group.value = label_of(root.find("process_group_id")); });
+  read([&] { generation.checkpoint.value = label_or_empty(root.find("checkpoint_version")); });
+  read([&] { generation.group.value = label_or_empty(root.find("process_group_id")); });
   LargestIds ids;
   if (!use.experts || !use.ranks) ids.look_at(root);
+  CommonCheckpoint checkpoint(generation.checkpoint);
   const ManifestContext context{
       .version = generation.version,
-      .checkpoint = generation.checkpoint,
+      .checkpoint = checkpoint,
       .experts = count_in(root, "logical_experts", use.experts, ids.experts(),
                           Code::LogicalCountMismatch, faults),
       .ranks = count_in(root, "ranks", use.ranks, ids.ranks(), Code::RankCountMismatch, faults),
@@ -343,6 +382,8 @@ Generation read_placement_manifest(const JsonDocument& document, const ManifestU
       generation.layers.emplace(id, placement);
     }
   }
+  read([&] { checkpoint.require_all_or_none(); });
+  generation.checkpoint = checkpoint.version();
   return generation;
 }
 

@@ -110,7 +110,7 @@ void RowDivision::fill_expert(std::size_t expert, std::int64_t rows) {
   std::int64_t water = rows;  // the rows plus the loads that they cover
   while (wet < pool_.size()) {
     const std::int64_t bottom = load_of(pool_[wet]);
-    if (bottom * static_cast<std::int64_t>(wet) >= water && wet > 0) break;
+    if (wet > 0 && bottom > (water - 1) / static_cast<std::int64_t>(wet)) break;
     water += bottom;
     ++wet;
   }
@@ -147,7 +147,7 @@ bool RowDivision::find_path(std::size_t source, std::size_t& sink) {
         if (reached_[rank]) continue;
         reached_[rank] = true;
         arrival_[rank] = {from, to};
-        if (load_[rank] + 1 < load_[source]) {
+        if (load_[source] - load_[rank] > 1) {
           sink = rank;
           return true;
         }

@@ -6,6 +6,7 @@
 #include <array>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <numeric>
 
 #include "plan/row_division.h"
@@ -43,15 +44,18 @@ void check_counts(Selector selector, const Placement& placement, Rank source,
         .expected(fmt::format("[{}, {}]", rows, experts))
         .found(fmt::format("{} values", counts.size()));
   }
-  const auto negative = std::ranges::find_if(counts, [](std::int64_t n) { return n < 0; });
-  if (negative != counts.end()) {
-    const auto i = static_cast<std::size_t>(negative - counts.begin());
-    throw Error(Code::InvalidValue)
-        .at("field", "counts")
-        .at("rank", global ? i / experts : source.index())
-        .at("expert", i % experts)
-        .expected("at least 0")
-        .found(*negative);
+  // What a rank or an expert has is at most the total, so no sum of the selectors overflows.
+  std::int64_t left = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] < 0 || counts[i] > left) {
+      throw Error(Code::InvalidValue)
+          .at("field", "counts")
+          .at("rank", global ? i / experts : source.index())
+          .at("expert", i % experts)
+          .expected(counts[i] < 0 ? "at least 0" : "counts that add up to at most 2^63 - 1")
+          .found(counts[i]);
+    }
+    left -= counts[i];
   }
   if (source.value < 0 || source.value >= placement.ranks()) {
     throw Error(Code::InvalidValue)

@@ -185,6 +185,9 @@ TopologyManifest read_topology_manifest(const JsonDocument& document, Faults& fa
   const JsonValue ranks = root.at("ranks");
   const std::size_t before = faults.size();
   manifest.ranks = records_in<RankRecord>(ranks, faults, rank_record);
+  if (ranks.size() == 0) {
+    faults.report(ranks.error(Code::InvalidValue).expected("at least one rank").found("none"));
+  }
   std::ranges::stable_sort(manifest.ranks, {}, &RankRecord::rank);
   const auto nodes = root.find("nodes");
   manifest.nodes =

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "waybill/error.h"
@@ -23,6 +24,14 @@ TEST(TensorView, ContiguousStridesAreRowMajor) {
   std::swap(transposed.shape[0], transposed.shape[1]);
   std::swap(transposed.strides[0], transposed.strides[1]);
   EXPECT_FALSE(transposed.is_contiguous());
+}
+
+TEST(TensorView, ARankThatNoViewHasIsToldAsItIs) {
+  TensorView view;
+  for (const std::int32_t rank : {-1, 5, 7}) {
+    view.rank = rank;
+    EXPECT_EQ(shape_text(view), std::to_string(rank) + " dimensions");
+  }
 }
 
 TEST(Workspace, PiecesAreAlignedAndDisjoint) {

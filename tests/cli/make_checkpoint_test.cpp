@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,19 @@ TEST(MakeCheckpoint, RunRefusesSharedRowsOfScaledInputsWithTheReason) {
     EXPECT_NE(finished.err.find("dedup"), std::string::npos);
     EXPECT_NE(finished.err.find("one copy"), std::string::npos) << finished.err;
   }
+}
+
+TEST(MakeCheckpoint, AFilePastTheLimitIsRefusedAndNotLeftBehind) {
+  const TemporaryFolder folder;
+  const std::string directory = folder.file("new");
+  const Finished made = execute(
+      "/bin/sh", {"-c", "ulimit -f 100; exec " WAYBILL_COMMAND " make-checkpoint --family mixtral"
+                        " --out " +
+                            directory});
+  EXPECT_EQ(made.exit, 2);
+  EXPECT_TRUE(made.err.starts_with("waybill: FileUnwritable: file " + directory)) << made.err;
+  EXPECT_FALSE(std::filesystem::exists(directory + "/model.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(directory + "/model.safetensors.partial"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "cli/broken_checkpoint.h"
 #include "cli/process.h"
+#include "io/safetensors_writer.h"
 #include "support/temporary_folder.h"
 
 namespace waybill::testing {
@@ -128,6 +129,58 @@ TEST(Run, ReportFitsEightyColumnsAndNamesTheVerdict) {
   EXPECT_LE(longest_line(finished.out), 80U) << finished.out;
   EXPECT_NE(finished.out.find("verdict     right"), std::string::npos) << finished.out;
   EXPECT_TRUE(finished.err.empty()) << finished.err;
+}
+
+TEST(Run, WithoutRowsNothingIsCompared) {
+  const Finished text = run(checkpoint("qwen3_moe"), {"--tokens", "0", "--check"});
+  EXPECT_EQ(text.exit, 0) << text.err;
+  EXPECT_NE(text.out.find("verdict     not compared"), std::string::npos) << text.out;
+  const Finished none = run(checkpoint("qwen3_moe"), {"--tokens", "0", "--check", "--json"});
+  EXPECT_TRUE(none.json()["max_rel_error"].is_null());
+  EXPECT_EQ(none.json()["compared_rows"], 0);
+  EXPECT_TRUE(none.json()["layers"][0]["check"]["block_out"]["max_rel_error"].is_null());
+
+  const BrokenCheckpoint broken("qwen3_moe");
+  const std::string block = "model.layers.0.mlp";
+  SafetensorsWriter empty(broken.golden(), {{block + ".block_in", DType::f32, {0, 64}},
+                                            {block + ".experts_in.arg1", DType::i64, {0, 4}},
+                                            {block + ".experts_out", DType::f32, {0, 64}},
+                                            {block + ".block_out", DType::f32, {0, 64}}});
+  empty.finish();
+  const Finished golden = run(broken.path(), {"--golden", broken.golden(), "--json"});
+  EXPECT_EQ(golden.exit, 0) << golden.err;
+  EXPECT_TRUE(golden.json()["max_rel_error"].is_null());
+  EXPECT_TRUE(golden.json()["layers"][0]["golden"]["experts_out"]["max_rel_error"].is_null());
+}
+
+TEST(Run, ARecordedBlockThatTheModelLacksIsRefused) {
+  const BrokenCheckpoint broken("mixtral");
+  broken.edit_header(broken.golden(), [](nlohmann::ordered_json& tensors) {
+    nlohmann::ordered_json renamed;
+    for (const auto& [name, tensor] : tensors.items()) {
+      const std::size_t at = name.find("layers.1.");
+      renamed[at == std::string::npos ? name : std::string(name).replace(at, 9, "layers.9.")] =
+          tensor;
+    }
+    tensors = renamed;
+  });
+  const Finished finished = run(broken.path(), {"--golden", broken.golden(), "--json"});
+  EXPECT_EQ(finished.exit, 2);
+  EXPECT_EQ(finished.json()["error"]["code"], "InvalidValue");
+  EXPECT_EQ(finished.json()["error"]["where"]["tensor"], "model.layers.9.mlp.block_in");
+}
+
+TEST(Run, AnErrorThatIsNotFiniteIsNull) {
+  const BrokenCheckpoint broken("mixtral");
+  const std::string tensor = "model.layers.1.mlp.experts_out";
+  broken.overwrite(broken.golden(), broken.offset_of(broken.golden(), tensor), "\xff\xff\xff\x7f");
+  const Finished finished = run(broken.path(), {"--golden", broken.golden(), "--json"});
+  EXPECT_EQ(finished.exit, 1);
+  const auto json = finished.json();
+  EXPECT_TRUE(json["max_rel_error"].is_null());
+  EXPECT_EQ(json["finite"], false);
+  EXPECT_EQ(json["compared_rows"], 48);
+  EXPECT_EQ(json["layers"][0]["golden"]["experts_out"]["finite"], true);
 }
 
 TEST(Run, ADifferentRecordingIsAViolation) {

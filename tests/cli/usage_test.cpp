@@ -181,10 +181,14 @@ TEST(Usage, OptionsThatContradictOrDoNothingAreRefused) {
     refused(command, {mixtral, "--seed", "1", "--seed", "2"}, "--seed", "1");
   }
   refused("run", {mixtral, "--check-tokens", "3"}, "--check-tokens", "--check");
+  expect_refused("run", {mixtral, "--check", "--check-tokens", "0"}, "InvalidValue",
+                 {"--check-tokens", "0"});
   for (const char* size : {"--experts", "--topk", "--hidden"}) {
     refused("plan", {mixtral, size, "2"}, size, "--routes");
   }
   refused("plan", {"--routes", "zipf", "--experts", "4"}, "--routes", "--topk");
+  refused("plan", {"--routes", "zipf", "--topk", "4"}, "--routes", "--experts");
+  refused("plan", {mixtral, "--routes", "zipf"}, "CHECKPOINT_DIR", "both");
   refused("plan", {"--routes", "zipf", "--experts", "4", "--topk", "1", "--layers", "0"},
           "--layers", "--routes");
   EXPECT_EQ(waybill({"run", "--checkpoint", mixtral}).exit, 0);

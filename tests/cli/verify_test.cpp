@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "cli/broken_checkpoint.h"
 #include "cli/process.h"
 #include "support/temporary_folder.h"
 
@@ -113,6 +114,51 @@ TEST(Verify, EveryFaultOfEveryFileIsListed) {
   const Finished text = verify(manifests.write());
   EXPECT_NE(text.out.find("WRONG: 4 faults"), std::string::npos) << text.out;
   EXPECT_TRUE(text.err.empty());
+}
+
+TEST(Verify, AFileWithoutRanksOrLayersLeavesTheOthersTheirReport) {
+  Manifests manifests;
+  manifests.topology["ranks"] = Json::array();
+  manifests.placement.erase("slots");
+  manifests.placement["layers"] = Json::array();
+  const Finished finished = verify(with_json(manifests.write()));
+  EXPECT_EQ(finished.exit, 1) << finished.err;
+  EXPECT_EQ(codes(finished), "InvalidValue InvalidValue ");
+  EXPECT_EQ(finished.json().at("files").size(), 3U);
+  for (const auto& violation : finished.json().at("violations")) {
+    EXPECT_TRUE(violation.at("where").contains("file")) << violation;
+  }
+}
+
+TEST(Verify, EveryFaultOfACheckpointIsListed) {
+  const BrokenCheckpoint broken("mixtral");
+  const std::string w1 = "model.layers.1.block_sparse_moe.experts.5.w1.weight";
+  broken.edit_header(broken.weights(), [&](Json& tensors) {
+    for (auto& [name, tensor] : tensors.items()) {
+      if (name.ends_with("experts.0.w1.weight")) tensor["shape"] = {64, 96};
+    }
+  });
+  EXPECT_EQ(codes(verify({broken.path(), "--json"})), "ShapeMismatch ShapeMismatch ");
+
+  broken.edit_config([](Json& config) {
+    config["num_experts_per_tok"] = 99;
+    config["hidden_size"] = -1;
+    config["hidden_act"] = "gelu";
+  });
+  broken.edit_header(broken.weights(), [&](Json& tensors) {
+    tensors[w1]["dtype"] = "X1";
+    tensors["model.norm.weight"]["shape"] = {-1};
+    tensors["model.norm.weight"].erase("dtype");
+    tensors["lm_head.weight"]["data_offsets"] = {1, 2, 3};
+  });
+  const Finished config = verify({broken.config(), "--json"});
+  EXPECT_EQ(config.exit, 1);
+  EXPECT_EQ(codes(config), "InvalidValue InvalidValue TopKExceedsExperts ");
+  const Finished weights = verify({broken.weights(), "--json"});
+  EXPECT_EQ(weights.exit, 1);
+  EXPECT_EQ(codes(weights), "HeaderMalformed UnknownDtype HeaderMalformed ");
+  const Finished folder = verify({broken.path(), "--json"});
+  EXPECT_EQ(codes(folder), codes(config) + codes(weights));
 }
 
 TEST(Verify, FilesGivenTogetherAreCheckedAgainstOneAnother) {
@@ -230,7 +276,7 @@ TEST(Verify, DamagedWeightsAreFoundBeforeLoading) {
   EXPECT_EQ(codes(finished), "FileTruncated ");
   const std::string index =
       folder.write("i.json", R"({"weight_map": {"a": "m", "b": "../secret"}})");
-  EXPECT_EQ(codes(verify({index, "--json"})), "InvalidValue ");
+  EXPECT_EQ(codes(verify({index, "--json"})), "InvalidValue FileTruncated ");
 }
 
 }  // namespace

@@ -157,5 +157,12 @@ TEST(LocalExchange, AGroupRunsAgainAfterAFailedRun) {
   EXPECT_NO_THROW(group.run([](Communicator& comm) { comm.all_gather("test", {}, {}); }));
 }
 
+// With a copy each, what many ranks hold would grow with the square of their number.
+TEST(LocalGroup, AllRanksShareOneTableOfTheGroup) {
+  LocalGroup group(ProcessGroup::identity(2));
+  const auto first = group.join(Rank{0}), second = group.join(Rank{1});
+  EXPECT_EQ(&first->group(), &second->group());
+}
+
 }  // namespace
 }  // namespace waybill

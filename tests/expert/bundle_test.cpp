@@ -42,6 +42,11 @@ TEST(ExpertBundle, RefusesShapesThatDoNotFit) {
   refused([](ExpertWeights& w) { w.up.shape[0] = 9; });
   refused([](ExpertWeights& w) { std::swap(w.down.shape[0], w.down.shape[1]); });
   refused([](ExpertWeights& w) { w.gate.rank = 1; });
+  for (const std::int32_t rank : {-1, 0, 7}) {
+    refused([&](ExpertWeights& w) { w.gate.rank = rank; });
+    refused([&](ExpertWeights& w) { w.up.rank = rank; });
+    refused([&](ExpertWeights& w) { w.down_bias.rank = rank; });
+  }
   refused([](ExpertWeights& w) { w.gate.shape = w.up.shape = w.down.shape = {}; });
   refused([](ExpertWeights& w) { w.gate_bias.shape[0] = 6; });
   refused([](ExpertWeights& w) { w.up_bias.shape[0] = 11; });

@@ -187,6 +187,30 @@ INSTANTIATE_TEST_SUITE_P(
                 "tensor", "t"}),
     name_of);
 
+TEST(Safetensors, AHeaderThatIsNoObjectIsShown) {
+  const auto found = [](const std::string& file) {
+    const Error error = fault([&] { parse(file); });
+    EXPECT_EQ(error.code(), Code::HeaderMalformed);
+    return error.found_text();
+  };
+  EXPECT_EQ(found(length_field(4) + "[12]"), "[12]");
+  EXPECT_EQ(found(length_field(0)), "an empty one");
+}
+
+TEST(Safetensors, EveryFaultOfAHeaderIsListed) {
+  const std::string file = safetensors_bytes(
+      R"({"a":{"dtype":"X1","shape":[1],"data_offsets":[0,4]},
+          "b":{"dtype":"F32","shape":[2],"data_offsets":[4,8]},
+          "c":{"dtype":"F32","shape":[1]}})",
+      12);
+  const Faults faults = Faults::collect(
+      [&](Faults& found) { parse_safetensors(bytes_of(file), "x.safetensors", found); });
+  std::vector<Code> codes;
+  for (const Error& error : faults.all()) codes.push_back(error.code());
+  EXPECT_EQ(codes,
+            (std::vector{Code::UnknownDtype, Code::TensorOutsideFile, Code::HeaderMalformed}));
+}
+
 TEST(SafetensorsFile, NamesAFileThatCannotBeRead) {
   const testing::TemporaryFolder folder;
   for (const std::string& path : {folder.path(), folder.file("absent.safetensors")}) {

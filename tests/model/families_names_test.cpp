@@ -134,7 +134,8 @@ TEST_P(OneExpertUnderManyNames, GivesOneInventory) {
   writer.finish();
 
   const SafetensorsSet files = SafetensorsSet::open(folder.path());
-  const LoadedLayers loaded = load_layers(family, small_model(), files);
+  Faults first;
+  const LoadedLayers loaded = load_layers(family, small_model(), files, first);
   EXPECT_EQ(loaded.path, family.layouts[layout].path);
   EXPECT_TRUE(loaded.inventory.missing.empty());
   EXPECT_TRUE(loaded.inventory.unused.empty());

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -192,6 +193,8 @@ TEST(PlacementManifest, FaultsNameFileAndField) {
            Code::LogicalExpertMismatch, "experts_by_rank[1][1]"},
       Case{R"({"placement_version": "v", "experts_by_rank": [[0,1],[2,2]]})",
            Code::ReplicaCardinalityZero, "experts_by_rank"},
+      Case{R"({"placement_version": "v", "experts_by_rank": null})", Code::DocumentMalformed,
+           "experts_by_rank"},
       Case{R"({"placement_version": "v", "experts_by_rank": [[0,1,2,3],[]]})", Code::TooManyRanks,
            "experts_by_rank"},
       Case{R"({"placement_version": "v", "experts_by_rank": [], "slots": []})", Code::DuplicateKey,
@@ -207,6 +210,14 @@ TEST(PlacementManifest, FaultsNameFileAndField) {
       Case{R"({"placement_version": "v", "checkpoint_version": "c1",
                "slots": [{"logical_expert": 0, "rank": 0, "checkpoint": "c0"}]})",
            Code::CheckpointMismatch, "slots[0].checkpoint"},
+      Case{R"({"placement_version": "v", "checkpoint_version": "c1",
+               "slots": [{"logical_expert": 0, "rank": 0, "checkpoint": ""}]})",
+           Code::CheckpointMismatch, "slots[0].checkpoint"},
+      Case{R"({"placement_version": "v", "slots": [{"logical_expert": 0, "rank": 0, "id": ""}]})",
+           Code::InvalidValue, "slots[0].id"},
+      Case{R"({"placement_version": "v",
+               "slots": [{"logical_expert": 0, "rank": 0, "replica_id": ""}]})",
+           Code::InvalidValue, "slots[0].replica_id"},
       Case{R"({"placement_version": "v", "layers": [{"layer": 2, "experts_by_rank": [[0],[1]]}]})",
            Code::InvalidValue, "layers[0].layer"},
       Case{R"({"placement_version": "v",
@@ -235,6 +246,31 @@ TEST(PlacementManifest, FaultsNameFileAndField) {
   }
 }
 
+TEST(PlacementManifest, SlotsThatNameTheCheckpointAllNameTheSame) {
+  const auto with = [](std::string_view first, std::string_view second, std::string_view third) {
+    return fmt::format(R"({{"placement_version": "v", "layers": [
+        {{"layer": 1, "slots": [{{"logical_expert": 0, "rank": 0{}}},
+                                {{"logical_expert": 1, "rank": 1{}}}]}},
+        {{"layer": 3, "slots": [{{"logical_expert": 1, "rank": 0{}}},
+                                {{"logical_expert": 0, "rank": 1{}}}]}}]}})",
+                       first, second, third, third);
+  };
+  const auto mismatch_at = [](const std::string& text) {
+    const Error error = fault([&] { parse(text, 2); });
+    EXPECT_EQ(error.code(), Code::CheckpointMismatch) << text;
+    return std::string(error.coordinate("field"));
+  };
+  constexpr std::string_view a = R"(, "checkpoint": "a")", b = R"(, "checkpoint_version": "b")";
+  EXPECT_EQ(mismatch_at(with(a, b, a)), "layers[0].slots[1].checkpoint_version");
+  EXPECT_EQ(mismatch_at(with(a, a, b)), "layers[1].slots[0].checkpoint_version");
+  EXPECT_EQ(mismatch_at(with("", a, a)), "layers[0].slots[0]");
+  EXPECT_EQ(mismatch_at(with(a, a, "")), "layers[1].slots[0]");
+  const Generation same = parse(with(a, a, a), 2);
+  EXPECT_EQ(same.checkpoint, CheckpointVersion("a"));
+  expect_equal(reread(same), same);
+  EXPECT_EQ(parse(with("", "", ""), 2).checkpoint, CheckpointVersion());
+}
+
 std::vector<Error> faults_of_use(const char* text, const ManifestUse& use) {
   return Faults::collect([&](Faults& faults) {
            read_placement_manifest(JsonDocument::parse(text, "m.json"), use, faults);
@@ -255,19 +291,26 @@ TEST(PlacementManifest, EveryFaultIsListed) {
     EXPECT_EQ(fault.coordinate("file"), "m.json");
     found.emplace_back(fault.code(), fault.coordinate("field"));
   }
-  EXPECT_THAT(
-      found,
-      ElementsAre(std::pair(Code::InvalidValue, "placement_version"),
-                  std::pair(Code::DocumentMalformed, "generation"),
-                  std::pair(Code::DestinationRankMismatch, "layers[0].slots[0].rank"),
-                  std::pair(Code::DocumentMalformed, "layers[0].slots[1].logical_expert"),
-                  std::pair(Code::DuplicateKey, "layers[1].layer"),
-                  std::pair(Code::DuplicateSlotId, "layers[2].slots"),
-                  std::pair(Code::ReplicaCardinalityZero, "layers[2].slots"),
-                  std::pair(Code::ReplicaCardinalityZero, "layers[2].slots"),
-                  std::pair(Code::TooManyRanks, "layers[2].slots"),
-                  std::pair(Code::CheckpointMismatch, "layers[2].slots"),
-                  std::pair(Code::LogicalExpertMismatch, "layers[3].experts_by_rank[1][1]")));
+  EXPECT_THAT(found,
+              ElementsAre(std::pair(Code::InvalidValue, "placement_version"),
+                          std::pair(Code::DocumentMalformed, "generation"),
+                          std::pair(Code::DestinationRankMismatch, "layers[0].slots[0].rank"),
+                          std::pair(Code::DocumentMalformed, "layers[0].slots[1].logical_expert"),
+                          std::pair(Code::DuplicateKey, "layers[1].layer"),
+                          std::pair(Code::DuplicateSlotId, "layers[2].slots"),
+                          std::pair(Code::ReplicaCardinalityZero, "layers[2].slots"),
+                          std::pair(Code::ReplicaCardinalityZero, "layers[2].slots"),
+                          std::pair(Code::TooManyRanks, "layers[2].slots"),
+                          std::pair(Code::CheckpointMismatch, "layers[2].slots"),
+                          std::pair(Code::LogicalExpertMismatch, "layers[3].experts_by_rank[1][1]"),
+                          std::pair(Code::CheckpointMismatch, "layers[0].slots[0]")));
+}
+
+TEST(PlacementManifest, NoLayersAreAFaultAlsoWhereTheModelIsUnknown) {
+  const auto faults = faults_of_use(R"({"placement_version": "v", "layers": []})", {});
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_EQ(faults[0].code(), Code::InvalidValue);
+  EXPECT_EQ(faults[0].coordinate("field"), "layers");
 }
 
 TEST(PlacementManifest, CountsThatNobodyKnowsAreTakenFromIt) {

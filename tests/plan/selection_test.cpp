@@ -6,6 +6,7 @@
 
 #include <array>
 #include <bit>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <random>
@@ -221,6 +222,23 @@ TEST(Selection, CountsOfAnotherShapeAreRefused) {
             Code::RankCountMismatch);
 }
 
+TEST(Selection, CountsWhoseSumOverflowsAreRefused) {
+  constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+  const Fixture fixture;
+  for (const Selector selector : all_selectors) {
+    const std::size_t ranks = needs_global_counts(selector) ? 4 : 1;
+    std::vector<std::int64_t> counts(ranks * 4, 0);
+    counts.front() = largest;
+    EXPECT_NO_THROW(select(selector, fixture.placement, fixture.topology, Rank{0}, counts));
+    counts.back() = 1;
+    const Error error =
+        fault([&] { select(selector, fixture.placement, fixture.topology, Rank{0}, counts); });
+    EXPECT_EQ(error.code(), Code::InvalidValue);
+    EXPECT_EQ(error.coordinate("expert"), "3");
+    EXPECT_EQ(error.coordinate("rank"), std::to_string(ranks - 1));
+  }
+}
+
 TEST(ExpertCounts, DroppedRoutesAreNotCounted) {
   const std::vector<std::int32_t> ids{0, 3, -1, 2, -1, -1, 1, -1};
   const Routes routes(4, 2, 4, ids, std::vector<float>(8, 0.5F));
@@ -311,7 +329,7 @@ std::int64_t lowest_largest_load(const Placement& placement, std::span<const std
       if (inside) confined += rows[e];
     }
     const std::int64_t size = std::popcount(set);
-    bound = std::max(bound, (confined + size - 1) / size);
+    bound = std::max(bound, confined / size + (confined % size > 0 ? 1 : 0));
   }
   return bound;
 }
@@ -333,6 +351,35 @@ PROPERTY(SelectionProperty, LeastLoadKeepsTheFullestRankLowest) {
   HOLDS(largest(Selector::least_load) <= largest(Selector::first));
 }
 
+PROPERTY(RowDivisionProperty, HugeRowsAreDividedAsWellAsFew) {
+  const auto ranks = property::draw(1, 7);
+  const auto experts = property::draw(ranks, 17);
+  std::mt19937_64 rng(property::draw_bits());
+  const Placement placement = random_placement(experts, ranks, rng);
+  std::int64_t left = std::numeric_limits<std::int64_t>::max();
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(experts));
+  for (std::int64_t& row : rows) {
+    const bool all = property::draw(0, 4) == 0;
+    row = all ? left - property::draw(std::int64_t{0}, std::min<std::int64_t>(left, 2) + 1)
+              : std::uniform_int_distribution<std::int64_t>(0, left / 2)(rng);
+    left -= row;
+  }
+
+  const std::vector<std::int64_t> shares = divide_rows(placement, rows);
+  std::vector<std::int64_t> loads(static_cast<std::size_t>(ranks), 0);
+  std::size_t next = 0;
+  for (std::int32_t e = 0; e < experts; ++e) {
+    std::int64_t divided = 0;
+    for (SlotId q : placement.replicas(ExpertId{e})) {
+      HOLDS(shares[next] >= 0);
+      divided += shares[next];
+      loads[placement.rank_of(q).index()] += shares[next++];
+    }
+    HOLDS(divided == rows[static_cast<std::size_t>(e)]);
+  }
+  HOLDS(std::ranges::max(loads) == lowest_largest_load(placement, rows));
+}
+
 // Filling expert after expert gets stuck here: rows must move on from a rank to make room.
 TEST(RowDivision, MovesRowsAlongAChainOfReplicas) {
   // Expert 0 (10 rows) on ranks 0 and 1; experts 1 and 2 (9 rows each) on ranks 1 and 2.
@@ -342,6 +389,13 @@ TEST(RowDivision, MovesRowsAlongAChainOfReplicas) {
       divide_rows(placement, std::vector<std::int64_t>{10, 9, 9});
   EXPECT_EQ(shares[0] + shares[1], 10);
   EXPECT_LE(std::max({shares[0], shares[1] + shares[2] + shares[4], shares[3] + shares[5]}), 10);
+}
+
+TEST(RowDivision, ARankWhoseLoadTimesTheOthersOverflowsGetsNothing) {
+  const Placement placement = Placement::from_lists(
+      PlacementVersion("v"), 2, std::vector<std::vector<std::int32_t>>{{1}, {1}, {1}, {0, 1}});
+  const auto shares = divide_rows(placement, std::vector<std::int64_t>{std::int64_t{1} << 62, 3});
+  EXPECT_THAT(shares, ElementsAre(std::int64_t{1} << 62, 1, 1, 1, 0));
 }
 
 TEST(RowDivision, TwoCopiesOnOneRankAreOneCandidate) {

@@ -186,6 +186,23 @@ TEST(Router, NanOfOneExpertAloneIsNotPassedOver) {
   }
 }
 
+TEST(Router, TensorsOfARankThatNoViewHasAreRefused) {
+  std::vector<float> weight(6, 1.0F);
+  const std::vector<float> hidden(2, 1.0F);
+  for (const std::int32_t rank : {-1, 7}) {
+    Router router{{.experts = 3, .topk = 1},
+                  TensorView::contiguous(weight.data(), DType::f32, {3, 2}),
+                  {},
+                  {}};
+    TensorView rows = TensorView::contiguous(hidden.data(), DType::f32, {1, 2});
+    rows.rank = rank;
+    EXPECT_EQ(fault([&] { route(router, rows); }).code(), Code::ShapeMismatch);
+    rows.rank = 2;
+    router.weight.rank = rank;
+    EXPECT_EQ(fault([&] { route(router, rows); }).code(), Code::ShapeMismatch);
+  }
+}
+
 TEST(Router, NoTokens) {
   const LogitRouter router({.experts = 4, .topk = 2});
   EXPECT_TRUE(router({}).experts.empty());

@@ -61,6 +61,15 @@ std::vector<Code> faults_of(const Json& json) {
   return codes;
 }
 
+TEST(TopologyManifest, NoRanksAreAFaultOfTheFile) {
+  Json json = topology_example();
+  json["ranks"] = Json::array();
+  const Error error = fault([&] { parse(json); });
+  EXPECT_EQ(error.code(), Code::InvalidValue);
+  EXPECT_EQ(error.coordinate("file"), "t.json");
+  EXPECT_EQ(error.coordinate("field"), "ranks");
+}
+
 TEST(TopologyManifest, ExampleOfThePageIsRead) {
   const TopologyManifest manifest = parse(joint_example());
   EXPECT_EQ(manifest.version, TopologyVersion("topology-v3"));

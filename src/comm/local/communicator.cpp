@@ -68,9 +68,8 @@ void check_offsets(std::span<const std::int64_t> offsets, std::int32_t peers,
 
 }  // namespace
 
-LocalCommunicator::LocalCommunicator(const ProcessGroup& group, PeerSlot self,
-                                     std::shared_ptr<Rendezvous> rendezvous)
-    : group_(group), self_(self), rendezvous_(std::move(rendezvous)) {}
+LocalCommunicator::LocalCommunicator(PeerSlot self, std::shared_ptr<Rendezvous> rendezvous)
+    : self_(self), rendezvous_(std::move(rendezvous)) {}
 
 LocalCommunicator::~LocalCommunicator() { rendezvous_->depart(self_); }
 

@@ -12,13 +12,12 @@ namespace waybill::local {
 
 class LocalCommunicator final : public Communicator {
  public:
-  LocalCommunicator(const ProcessGroup& group, PeerSlot self,
-                    std::shared_ptr<Rendezvous> rendezvous);
+  LocalCommunicator(PeerSlot self, std::shared_ptr<Rendezvous> rendezvous);
   LocalCommunicator(const LocalCommunicator&) = delete;
   LocalCommunicator& operator=(const LocalCommunicator&) = delete;
   ~LocalCommunicator() override;
 
-  const ProcessGroup& group() const override { return group_; }
+  const ProcessGroup& group() const override { return rendezvous_->group(); }
   PeerSlot self() const override { return self_; }
   void all_gather(std::string_view phase, std::span<const std::byte> mine,
                   std::span<std::byte> all) override;
@@ -29,7 +28,6 @@ class LocalCommunicator final : public Communicator {
   void abort(const Error& cause) noexcept override;
 
  private:
-  const ProcessGroup group_;
   const PeerSlot self_;
   std::shared_ptr<Rendezvous> rendezvous_;
 };

@@ -96,7 +96,7 @@ std::unique_ptr<Communicator> LocalGroup::join(Rank rank) {
     throw Error(Code::InvalidValue).at("rank", rank).note("this rank has joined before");
   }
   state_->joined[self.index()] = true;
-  return std::make_unique<local::LocalCommunicator>(state_->group, self, state_->rendezvous);
+  return std::make_unique<local::LocalCommunicator>(self, state_->rendezvous);
 }
 
 void LocalGroup::run(const std::function<void(Communicator&)>& body) {
@@ -105,7 +105,7 @@ void LocalGroup::run(const std::function<void(Communicator&)>& body) {
   std::vector<std::unique_ptr<Communicator>> ends;
   ends.reserve(static_cast<std::size_t>(group.size()));
   for (std::int32_t peer = 0; peer < group.size(); ++peer) {
-    ends.push_back(std::make_unique<local::LocalCommunicator>(group, PeerSlot{peer}, rendezvous));
+    ends.push_back(std::make_unique<local::LocalCommunicator>(PeerSlot{peer}, rendezvous));
   }
   Failures failures;
   {

@@ -49,6 +49,9 @@ class Rendezvous {
 
   Rendezvous(const ProcessGroup& group, CommOptions options);
 
+  // One table for all ranks: a copy of each would grow with the square of their number.
+  const ProcessGroup& group() const { return group_; }
+
   // The peer's next round; its own contribution is the caller's to fill until arrive().
   Round& enter(PeerSlot self);
   void arrive(Round& round, PeerSlot self);
