@@ -88,6 +88,9 @@ __global__ void __launch_bounds__(kThreads) combine(const __grid_constant__ Comb
     for (int j = 0; j < kInFlight; ++j) {
       if (!accepted[j]) continue;
       const float weight = gate[first + j];
+      if (column == 0 && !isfinite(weight)) {
+        atomicMin(p.bad_gate, static_cast<std::int32_t>(token) * p.plan.topk + first + j);
+      }
 #pragma unroll
       for (int i = 0; i < kElements; ++i) sum[i] = __fmaf_rn(weight, row[j][i], sum[i]);
     }

@@ -31,7 +31,8 @@ struct Combine {
   const float* shared;  // [T, hidden] or null
   void* output;         // [T, hidden], bf16 or f32
   DType output_dtype;
-  std::int32_t hidden;  // a multiple of 8
+  std::int32_t hidden;     // a multiple of 8
+  std::int32_t* bad_gate;  // lowered to the first accepted route whose gate isn't finite
 };
 void launch_combine(const Combine& combine, cudaStream_t stream);
 
