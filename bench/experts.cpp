@@ -1,4 +1,5 @@
-// The expert step of one OLMoE layer on the CPU, beside the roofline of this machine.
+// The expert step of one OLMoE layer on the CPU, beside the roofline of this machine on as many
+// threads.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "machine_ceilings.h"
+#include "table.h"
 #include "waybill/expert.h"
 
 namespace waybill::bench {
@@ -62,19 +64,18 @@ struct Ceilings {
   double gflops, gbps;
 };
 
-double median_ms(const auto& work) {
+Samples times_ms(const auto& work) {
   using Clock = std::chrono::steady_clock;
-  std::vector<double> times;
+  Samples times;
   const auto begin = Clock::now();
   work();  // warms up
   while (times.size() < 3 ||
          (times.size() < 50 && Clock::now() - begin < std::chrono::milliseconds(700))) {
     const auto start = Clock::now();
     work();
-    times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+    times.add(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
   }
-  std::ranges::nth_element(times, times.begin() + std::ssize(times) / 2);
-  return times[times.size() / 2];
+  return times;
 }
 
 void measure(const Layer& layer, DType dtype, std::int32_t tokens, ThreadPool& pool,
@@ -101,7 +102,7 @@ void measure(const Layer& layer, DType dtype, std::int32_t tokens, ThreadPool& p
     workspace.reserve(runner->workspace_bytes(run_input(routing)));
   }
   std::size_t step = 0;
-  const double ms = median_ms([&] {
+  const Samples times = times_ms([&] {
     workspace.reset();
     runner->run(run_input(routings[step++ % routings.size()]), workspace, Stream::cpu_inline(),
                 &pool);
@@ -115,9 +116,13 @@ void measure(const Layer& layer, DType dtype, std::int32_t tokens, ThreadPool& p
   const double gigabytes = 1e-9 * touched * static_cast<double>(weights_per_expert) *
                            static_cast<double>(size_of(dtype));
   const double roofline = 1e3 * std::max(gflop / ceilings.gflops, gigabytes / ceilings.gbps);
-  fmt::print("{:<5} {:>6} {:>7} {:>9.2f} {:>9.1f} {:>7.1f} {:>11.2f} {:>6.2f}\n", name(dtype),
-             tokens, pool.threads(), ms, gflop / ms * 1e3, gigabytes / ms * 1e3, roofline,
-             roofline / ms);
+  print({"experts",
+         fmt::format("{} tokens {} threads {}", name(dtype), tokens, pool.threads()),
+         "ms",
+         times,
+         roofline,
+         {},
+         {}});
 }
 
 }  // namespace
@@ -149,14 +154,13 @@ int main() {
     fmt::print("{} thread(s): FMA peak {:.1f} GFLOP/s, DRAM read {:.1f} GB/s\n", pool->threads(),
                ceilings.gflops, ceilings.gbps);
   }
-  fmt::print("{:<5} {:>6} {:>7} {:>9} {:>9} {:>7} {:>11} {:>6}\n", "dtype", "tokens", "threads",
-             "ms", "GFLOP/s", "GB/s", "roofline ms", "ratio");
+  print_header();
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const auto start = std::chrono::steady_clock::now();
     const Layer layer(dtype, weights);
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    fmt::print("{:<5} packed at {:.2f} G weights/s\n", name(dtype),
+    fmt::print("{} packed at {:.2f} G weights/s\n", name(dtype),
                1e-9 * static_cast<double>(expert_count * weights_per_expert) / seconds);
     for (const std::int32_t tokens : {1, 8, 32, 128, 512}) {
       for (const auto& [pool, ceilings] : pools) measure(layer, dtype, tokens, *pool, ceilings);

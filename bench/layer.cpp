@@ -1,15 +1,18 @@
-// One forward step of an OLMoE layer over in-process ranks, phase by phase, beside the experts'
-// roofline measured in the same run.
-#include <fmt/core.h>
+// One forward step of an OLMoE layer over in-process ranks, phase by phase on the slowest rank,
+// beside the experts' roofline measured in the same run with as many threads as compute: a rank is
+// a thread, and no more of them run at once than the machine has.
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <random>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "machine_ceilings.h"
+#include "table.h"
 #include "waybill/layer.h"
 
 namespace waybill::bench {
@@ -48,11 +51,6 @@ Routes random_routes(std::int32_t tokens, std::mt19937& rng) {
   return {tokens, kTopk, kExperts, ids, gates};
 }
 
-std::int64_t median(std::vector<std::int64_t> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 struct Phase {
   const char* name;
   Nanoseconds StepReport::Times::*time;
@@ -64,10 +62,12 @@ constexpr Phase kPhases[] = {
     {"combine", &StepReport::Times::combine}, {"total", &StepReport::Times::total},
 };
 
-// reports[step] of rank 0.
-std::vector<StepReport> run_steps(DType dtype, LocalGroup& group, PlacementRegistry& registry) {
+// reports[step][rank].
+using StepReports = std::vector<std::vector<StepReport>>;
+
+StepReports run_steps(DType dtype, LocalGroup& group, PlacementRegistry& registry) {
   const auto experts = random_experts(dtype);
-  std::vector<StepReport> reports;
+  StepReports reports(kSteps, std::vector<StepReport>(kRanks));
   group.run([&](Communicator& comm) {
     LayerOptions options;
     options.hidden = kHidden;
@@ -95,10 +95,21 @@ std::vector<StepReport> run_steps(DType dtype, LocalGroup& group, PlacementRegis
       const StepReport report = layer.forward(
           routes.view(), TensorView::contiguous(hidden.data(), dtype, {tokens, kHidden}),
           TensorView::contiguous(output.data(), DType::f32, {tokens, kHidden}));
-      if (comm.rank() == Rank{0} && step >= kWarmSteps) reports.push_back(report);
+      if (step >= kWarmSteps) reports[step - kWarmSteps][comm.rank().index()] = report;
     }
   });
   return reports;
+}
+
+// Of each step, on the rank where the phase takes longest.
+Samples slowest_ms(const StepReports& reports, Nanoseconds StepReport::Times::*phase) {
+  Samples samples;
+  for (const std::vector<StepReport>& ranks : reports) {
+    std::int64_t slowest = 0;
+    for (const StepReport& rank : ranks) slowest = std::max(slowest, (rank.time.*phase).value);
+    samples.add(static_cast<double>(slowest) * 1e-6);
+  }
+  return samples;
 }
 
 void print_layer(DType dtype) {
@@ -110,27 +121,32 @@ void print_layer(DType dtype) {
   registry.load(generation);
   registry.activate(generation.version);
   LocalGroup group(ProcessGroup::identity(kRanks));
-  const auto reports = run_steps(dtype, group, registry);
+  const StepReports reports = run_steps(dtype, group, registry);
 
-  ThreadPool cores(2);
+  const auto threads = static_cast<std::int32_t>(
+      std::clamp(std::thread::hardware_concurrency(), 1U, static_cast<unsigned>(kRanks)));
+  ThreadPool cores(threads);
   const double flops = 6.0 * kTokens * kTopk * kHidden * kFf;
   const double bytes = 3.0 * kExperts * kHidden * kFf * static_cast<double>(size_of(dtype));
-  const double floor_ms =
+  const double roofline_ms =
       std::max(flops / fma_peak_gflops(cores), bytes / dram_read_gbps(cores)) * 1e-6;
-  std::vector<std::int64_t> totals;
-  for (const StepReport& r : reports) totals.push_back(r.time.total.value);
-  const auto total = static_cast<double>(median(totals));
-  fmt::print("{}: {} tokens, {} ranks, {} experts of {} x {}, k {}\n", name(dtype), kTokens, kRanks,
-             kExperts, kHidden, kFf, kTopk);
+  fmt::print(
+      "{}: {} tokens, {} ranks, {} experts of {} x {}, k {}; ceiling: the experts on {} "
+      "threads\n",
+      name(dtype), kTokens, kRanks, kExperts, kHidden, kFf, kTopk, threads);
+  print_header();
+  const Samples totals = slowest_ms(reports, &StepReport::Times::total);
   for (const Phase& phase : kPhases) {
-    std::vector<std::int64_t> values;
-    for (const StepReport& r : reports) values.push_back((r.time.*phase.time).value);
-    const auto value = static_cast<double>(median(values));
-    fmt::print("  {:10} {:10.3f} ms  {:6.2f} % of the step\n", phase.name, value * 1e-6,
-               100 * value / total);
+    Row row{"layer", fmt::format("{} {}", name(dtype), phase.name),
+            "ms",    slowest_ms(reports, phase.time),
+            {},      {},
+            {}};
+    const bool is_bounded =
+        phase.time == &StepReport::Times::experts || phase.time == &StepReport::Times::total;
+    if (is_bounded) row.ceiling = roofline_ms;
+    if (phase.time == &StepReport::Times::plan) row.limit = 0.03 * totals.median();
+    print(row);
   }
-  fmt::print("  {:10} {:10.3f} ms  floor of the experts on 2 threads; step / floor {:.2f}\n",
-             "ceiling", floor_ms, total * 1e-6 / floor_ms);
 }
 
 }  // namespace

@@ -45,12 +45,15 @@ Comparison compare_directly(const Checkpoint& checkpoint, LayerId layer, const B
   const auto sample = static_cast<std::size_t>(count);
   const auto token_of = [&](std::size_t i) { return i * tokens / sample; };
   std::vector<DirectRow> direct(sample);
+  std::vector<RoutingVerdict> routing(sample);
   pool.run(static_cast<std::int32_t>(sample), [&](std::int32_t task) {
     const auto i = static_cast<std::size_t>(task);
     const std::size_t t = token_of(i);
-    direct[i] = evaluate_directly(checkpoint, layer, hidden.subspan(t * d, d),
-                                  std::span(run.topk_experts).subspan(t * k, k),
-                                  std::span(run.topk_gates).subspan(t * k, k));
+    const auto row = hidden.subspan(t * d, d);
+    const auto experts = std::span(run.topk_experts).subspan(t * k, k);
+    const auto gates = std::span(run.topk_gates).subspan(t * k, k);
+    routing[i] = judge(route_directly(checkpoint, layer, row), experts, gates);
+    direct[i] = evaluate_directly(checkpoint, layer, row, experts, gates);
   });
   Comparison comparison;
   comparison.tokens = count;
@@ -59,6 +62,9 @@ Comparison compare_directly(const Checkpoint& checkpoint, LayerId layer, const B
     comparison.experts_out.add(std::span(run.experts_out).subspan(row, d), direct[i].experts_out);
     comparison.block_out.add(std::span(run.block_out).subspan(row, d), direct[i].block_out);
   }
+  comparison.topk_differs = std::ranges::count(routing, RoutingVerdict::other_experts);
+  comparison.gates_differ = std::ranges::count(routing, RoutingVerdict::other_gates);
+  comparison.tied_choices = std::ranges::count(routing, RoutingVerdict::tied);
   return comparison;
 }
 
@@ -88,13 +94,20 @@ void collect_violations(LayerId layer, std::string_view against, const Compariso
   };
   require_near("experts_out", comparison.experts_out);
   require_near("block_out", comparison.block_out);
-  if (comparison.topk_differs == 0) return;
-  violations.push_back(Error(Code::LogicalExpertMismatch)
-                           .at("layer", layer)
-                           .at("tensor", "topk_ids")
-                           .at("against", against)
-                           .expected("the same experts for every token")
-                           .found(fmt::format("{} tokens differ", comparison.topk_differs)));
+  const auto require_none = [&](Code code, std::string_view tensor, std::string_view expected,
+                                std::int64_t differing) {
+    if (differing == 0) return;
+    violations.push_back(Error(code)
+                             .at("layer", layer)
+                             .at("tensor", tensor)
+                             .at("against", against)
+                             .expected(expected)
+                             .found(fmt::format("{} tokens differ", differing)));
+  };
+  require_none(Code::LogicalExpertMismatch, "topk_ids", "the same experts for every token",
+               comparison.topk_differs);
+  require_none(Code::CombineMismatch, "topk_gates", "the router's gates for every token",
+               comparison.gates_differ);
 }
 
 }  // namespace waybill::cli

@@ -19,7 +19,8 @@ Json accuracy_json(const Accuracy& accuracy) {
 Json comparison_json(const Comparison& comparison) {
   return {{"tokens", comparison.tokens},
           {"experts_out", accuracy_json(comparison.experts_out)},
-          {"block_out", accuracy_json(comparison.block_out)}};
+          {"block_out", accuracy_json(comparison.block_out)},
+          {"topk_differs", comparison.topk_differs}};
 }
 
 Json times_json(const StepReport::Times& times) {
@@ -38,11 +39,12 @@ Json layer_json(const LayerRun& layer) {
                {"live_bytes", to_json(layer.live)},
                {"reserved_bytes_largest_rank", layer.reserved.value},
                {"measured", times_json(layer.slowest)}};
-  if (layer.check) json["check"] = comparison_json(*layer.check);
-  if (layer.golden) {
-    json["golden"] = comparison_json(*layer.golden);
-    json["golden"]["topk_differs"] = layer.golden->topk_differs;
+  if (layer.check) {
+    json["check"] = comparison_json(*layer.check);
+    json["check"]["gates_differ"] = layer.check->gates_differ;
+    json["check"]["tied_choices"] = layer.check->tied_choices;
   }
+  if (layer.golden) json["golden"] = comparison_json(*layer.golden);
   return json;
 }
 

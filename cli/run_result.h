@@ -23,11 +23,14 @@ struct RunOptions {
   std::string golden;
 };
 
-// One comparison: `tokens` rows of experts_out and block_out against a reference.
+// One comparison: `tokens` rows of experts_out and block_out, and the router's choice for them,
+// against a reference. A recording has no gates and tells of no ties.
 struct Comparison {
   std::int64_t tokens = 0;
   Accuracy experts_out, block_out;
-  std::int64_t topk_differs = 0;  // tokens whose chosen experts differ; golden only
+  std::int64_t topk_differs = 0;  // tokens whose chosen experts differ
+  std::int64_t gates_differ = 0;  // tokens whose gates differ
+  std::int64_t tied_choices = 0;  // tokens whose choice differs among equals: no fault
 
   double max_rel_error() const;  // the larger of the two tensors'
   double rel_frobenius() const;

@@ -105,8 +105,8 @@ std::string ledger(const RunResult& result) {
   text += field(
       "measured",
       fmt::format(
-          "{} of steps (slowest rank): plan {}, agree {}, pack {}, dispatch {}, experts {}, "
-          "return {}, combine {}; peak resident {}",
+          "{} of steps (slowest rank); of each phase, on the rank where it takes longest: plan {}, "
+          "agree {}, pack {}, dispatch {}, experts {}, return {}, combine {}; peak resident {}",
           time_text(time(result, &Times::total).value), time_text(time(result, &Times::plan).value),
           time_text(time(result, &Times::agree).value), time_text(time(result, &Times::pack).value),
           time_text(time(result, &Times::dispatch).value),
@@ -116,29 +116,42 @@ std::string ledger(const RunResult& result) {
   return text;
 }
 
+// What a comparison says of the router's choices.
+std::string routing_text(const Comparison& all, bool with_gates) {
+  std::string text = all.topk_differs == 0
+                         ? "; top-k ids equal"
+                         : fmt::format("; top-k ids of {} tokens differ", all.topk_differs);
+  if (with_gates) {
+    text += all.gates_differ == 0 ? ", gates equal"
+                                  : fmt::format(", gates of {} tokens differ", all.gates_differ);
+  }
+  if (all.tied_choices > 0) text += fmt::format(" ({} ties)", all.tied_choices);
+  return text;
+}
+
 // One line for a kind of comparison over all layers, or nothing.
 std::string comparison(const RunResult& result, std::optional<Comparison> LayerRun::*member,
                        std::string_view label, std::string_view reference) {
-  std::int64_t blocks = 0, tokens = 0, differing = 0;
+  std::int64_t blocks = 0;
+  Comparison all;
   double max_rel_error = 0, rel_frobenius = 0;
   for (const LayerRun& layer : result.layers) {
     const auto& found = layer.*member;
     if (!found) continue;
     ++blocks;
-    tokens += found->tokens;
-    differing += found->topk_differs;
+    all.tokens += found->tokens;
+    all.topk_differs += found->topk_differs;
+    all.gates_differ += found->gates_differ;
+    all.tied_choices += found->tied_choices;
     max_rel_error = std::max(max_rel_error, found->max_rel_error());
     rel_frobenius = std::max(rel_frobenius, found->rel_frobenius());
   }
   if (blocks == 0) return {};
-  const std::string ids = member != &LayerRun::golden ? ""
-                          : differing == 0
-                              ? "; top-k ids equal"
-                              : fmt::format("; top-k ids of {} tokens differ", differing);
-  return field(label, fmt::format("{} rows of {} layer{} against {}: max_rel_error {:.2e}, "
-                                  "rel_frobenius {:.2e}{}",
-                                  tokens, blocks, blocks == 1 ? "" : "s", reference, max_rel_error,
-                                  rel_frobenius, ids));
+  return field(label,
+               fmt::format("{} rows of {} layer{} against {}: max_rel_error {:.2e}, "
+                           "rel_frobenius {:.2e}{}",
+                           all.tokens, blocks, blocks == 1 ? "" : "s", reference, max_rel_error,
+                           rel_frobenius, routing_text(all, member == &LayerRun::check)));
 }
 
 std::string verdict(const RunOptions& options, const RunResult& result) {
@@ -157,7 +170,8 @@ std::string verdict(const RunOptions& options, const RunResult& result) {
 void print_text(const RunOptions& options, const RunResult& result) {
   std::string text;
   text += fmt::format("{}\n{}\n{}\n", head(options, result), layer_table(result), ledger(result));
-  text += comparison(result, &LayerRun::check, "check", "a direct evaluation in double");
+  text += comparison(result, &LayerRun::check, "check",
+                     "a direct evaluation of router, experts and block in double");
   text += comparison(result, &LayerRun::golden, "golden", "the recording");
   text += field("sha256", result.output_sha256);
   text += field("verdict", verdict(options, result));

@@ -42,6 +42,21 @@ else()
   message(STATUS "CUDA: off (WAYBILL_CUDA=OFF)")
 endif()
 
+option(WAYBILL_CBC "Look for CBC, which solver exact needs" ON)
+if(WAYBILL_CBC)
+  find_path(CBC_INCLUDE_DIR coin/Cbc_C_Interface.h)
+  find_library(CBC_LIBRARY CbcSolver)  # linked as -lCbcSolver
+  if(NOT CBC_INCLUDE_DIR OR NOT CBC_LIBRARY)
+    if("$ENV{CI}" STREQUAL "true")
+      message(FATAL_ERROR "CBC: not found, which CI requires")
+    endif()
+    message(STATUS "CBC: off (not found); solver exact is not built")
+    set(WAYBILL_CBC OFF)
+  endif()
+else()
+  message(STATUS "CBC: off (WAYBILL_CBC=OFF); solver exact is not built")
+endif()
+
 # The MPI transport isn't there yet: ranks are threads of one process.
 option(WAYBILL_MPI "Look for MPI" ON)
 if(WAYBILL_MPI)

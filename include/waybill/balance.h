@@ -48,7 +48,9 @@ enum class Solver : std::uint8_t {
   waybill,  // smallest largest-rank load under the constraints; no two copies of an expert on a
             // rank
   eplb,     // the public solver bit for bit: equal slots and speeds only
+  exact,    // waybill's rules, proven optimal: small instances only, and a build with CBC
 };
+std::string_view name(Solver solver);
 
 // Groups are contiguous blocks of experts, whole groups belong to nodes, equally many to each.
 enum class Locality : std::uint8_t {
@@ -97,6 +99,7 @@ struct BalanceOptions {
   std::optional<std::int32_t> max_changed_slots = std::nullopt;  // of a layer
   std::uint64_t expert_bytes = 0;  // one copy's parameters; 0: unknown
   ObjectiveWeights weights = {};
+  double exact_seconds = 10;   // that solver exact may take for a layer
   ThreadPool* pool = nullptr;  // layers in parallel; the result doesn't depend on it
 };
 
@@ -110,12 +113,26 @@ enum class Verdict : std::uint8_t {
 };
 std::string_view name(Verdict verdict);
 
+enum class ProofStatus : std::uint8_t {
+  optimal,    // no placement has a smaller ratio, to 1e-6
+  bounded,    // too many placements are left to decide; none has a ratio below the bound
+  timed_out,  // likewise, when time ran out
+};
+std::string_view name(ProofStatus status);
+
+// What solver exact knows about the best balance ratio of a layer.
+struct Proof {
+  ProofStatus status = ProofStatus::optimal;
+  double bound = 1;
+};
+
 struct LayerPlan {
   LayerId layer;
   SlotLists slots;        // the placement in force where the verdict is to stay
   ObjectiveTerms before;  // of the placement in force, else of contiguous runs without replicas
   ObjectiveTerms after;
   double attainable_ratio = 1;         // the best balance ratio found, whatever it costs
+  std::optional<Proof> proof;          // of attainable_ratio; solver exact alone
   std::optional<double> saved_us;      // over the horizon, with pay_off
   std::optional<double> migration_us;  // until the busiest rank has received its experts
   Verdict verdict = Verdict::placed;
@@ -136,8 +153,10 @@ struct BalancePlan {
 // copies on a rank, other slot counts): then the nearest lists that keep them are the start, and
 // what that changes counts as moves. Throws what even_cluster() throws for a cluster; also
 // DivisibilityMismatch for groups that don't divide under soft or hard, and for eplb's shapes;
-// InvalidValue for speeds or memory that can't be; ShapeMismatch for lists of another shape;
-// LogicalExpertMismatch for an expert id in force that doesn't exist. Deterministic.
+// InvalidValue for speeds or memory that can't be and for an instance too large for solver exact,
+// OptionNotBuilt for that solver in a build without CBC; ShapeMismatch for lists of another shape;
+// LogicalExpertMismatch for an expert id in force that doesn't exist. Deterministic, but for what
+// solver exact has when its time runs out.
 BalancePlan balance(const LoadMatrix& load, const Cluster& cluster,
                     std::span<const SlotLists> in_force = {}, const BalanceOptions& options = {});
 

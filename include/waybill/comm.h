@@ -77,6 +77,7 @@ class Communicator {
   // `all` receives P * mine.size() bytes in peer order.
   virtual void all_gather(std::string_view phase, std::span<const std::byte> mine,
                           std::span<std::byte> all) = 0;
+  // SendOffsetMismatch or RecvSplitMismatch for offsets that aren't [P+1] or that fall.
   virtual Completion all_to_all_v(const AllToAllV& exchange) = 0;
 
   // Tells every peer that this rank can't go on; their pending and later calls throw PeerAborted

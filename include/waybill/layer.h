@@ -39,6 +39,7 @@ struct LayerOptions {
   Selector selector = Selector::first;
   bool dedup = false;  // one payload row per (token, destination rank)
   Checks checks = Checks::counts;
+  BadIdPolicy bad_ids = BadIdPolicy::error;  // of this rank's routes
   std::string execution_scope = "scope-0";
 };
 
@@ -118,9 +119,9 @@ class MoeLayer {
   // replicas, plans, and exchanges counts, before any payload moves. A disagreement is the same
   // error on every rank, with the field, both ranks and both values (AgreementMismatch,
   // GenerationMismatch, CheckpointMismatch, ProcessGroupMismatch, CollectiveEpochMismatch); so are
-  // one rank's bad routes (ExpertIdOutOfRange, GateNotFinite, RouteCountMismatch) and experts that
-  // don't fit, with the rank. PeerCountDisagreement or RouteConservationMismatch for counts that
-  // can't be.
+  // one rank's bad routes (ExpertIdOutOfRange, GateNotFinite, RouteCountMismatch, InvalidValue) and
+  // experts that don't fit, with the rank. PeerCountDisagreement or RouteConservationMismatch for
+  // counts that can't be.
   Planned plan(Routed routed);
   // Packs and submits the dispatch. `hidden`: [T_l, d] in the layer's dtype, readable until
   // received. ShapeMismatch, DtypeMismatch, DeviceUnavailable for rows that don't fit.
@@ -134,15 +135,17 @@ class MoeLayer {
   // Blocks until this rank's rows have come home: PeerTimeout, PeerAborted.
   Returned collect(Combining combining);
   // y[t] = Σ_j gate[t, j] * z[t, j], in route-slot order in FP32, then `shared` [T_l, d] FP32 last
-  // when given; rounded once to `output` [T_l, d] (the layer's dtype or f32). A token without
-  // accepted routes is exactly 0 (plus shared). ShapeMismatch, DtypeMismatch; GenerationNotLive
-  // when the pinned generation is gone; under `full`, SemanticDigestMismatch for routes that were
-  // edited and RoundTripMismatch for a row that isn't the one that left.
-  Released combine(Returned returned, const TensorView& output, const TensorView* shared = nullptr);
+  // when given; rounded once to `output` [T_l, d] (the layer's dtype or f32). `routed` [T_l, d]
+  // FP32 receives the sum before `shared`, when given. A token without accepted routes is exactly 0
+  // (plus shared). ShapeMismatch, DtypeMismatch; GenerationNotLive when the pinned generation is
+  // gone; under `full`, SemanticDigestMismatch for routes that were edited and RoundTripMismatch
+  // for a row that isn't the one that left.
+  Released combine(Returned returned, const TensorView& output, const TensorView* shared = nullptr,
+                   const TensorView* routed = nullptr);
 
   // All of the above.
   StepReport forward(const RoutesView& routes, const TensorView& hidden, const TensorView& output,
-                     const TensorView* shared = nullptr);
+                     const TensorView* shared = nullptr, const TensorView* routed = nullptr);
   // Of the last completed step.
   const StepReport& report() const;
 

@@ -129,10 +129,10 @@ inline constexpr std::string_view downstream_consumer = "downstream_consumer";
 void check_events(std::span<const PhaseEvent> events);
 
 // Live bytes per epoch. Checks `events` as check_events() does, then the buffers: InvalidValue (a
-// negative size or epoch, an epoch
-// over 2^20, a sum over 2^63-1), MissingDependency (an event it needs is unknown),
-// EarlyRelease (release before alloc, or before the epoch of the event it needs), AliasOverlap (two
-// members of a group live together; both named). Without events no need is checked.
+// negative size or epoch, an epoch over 2^20, a sum over 2^63-1), MissingDependency (an event it
+// needs is unknown), EarlyRelease (release before alloc, or before the epoch of the event it
+// needs), AliasOverlap (two members of a group live together; both named). Without events no need
+// is checked.
 LiveLedger live_ledger(std::span<const Buffer> buffers, std::span<const PhaseEvent> events = {});
 
 // The fourteen buffers and eight events of one forward step (0x03D3, 0x03D4).

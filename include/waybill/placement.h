@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "waybill/ids.h"
@@ -16,13 +17,15 @@ namespace waybill {
 
 // One physical slot as a manifest states it.
 struct Slot {
-  std::string name;     // "q1"; unique inside the placement
-  ExpertId expert;      // phi(q)
-  std::string replica;  // "e0-r1"; unique inside the placement
-  Rank rank;            // u(q)
-  std::string domain;   // topology label, empty: not stated
-  CheckpointVersion checkpoint;
-  std::string parameter_digest;  // of the expert's state; empty: not stated, by no replica of it
+  std::string name;              // "q1"; unique inside the placement
+  ExpertId expert;               // phi(q)
+  std::string replica;           // "e0-r1"; unique inside the placement
+  Rank rank;                     // u(q)
+  std::string domain;            // topology label, empty: not stated
+  CheckpointVersion checkpoint;  // empty: not stated
+  // Of the expert's state: 64 hexadecimal digits are parameter_digest() of its weights, other text
+  // is a label of its maker's. Empty: not stated, by no replica of the expert.
+  std::string parameter_digest;
 };
 
 // A validated slot table. Slots keep the manifest's order; SlotId is the index in it, and a rank's
@@ -69,9 +72,11 @@ class Placement {
   std::vector<std::vector<SlotId>> replicas_, local_;
 };
 
-// The compatibility predicate of 0x01D1 for a route that names `expert`: throws
+// The compatibility predicate of 0x01D1 for a route that names `expert`; a checkpoint or a domain
+// that isn't stated agrees with any. Throws
 // LogicalExpertMismatch, CheckpointMismatch, RankOutsideGroup or DomainRankMismatch with slot and
-// rank; returns when the slot may run the route.
+// rank; returns when the slot may run the route. A layer asks it of every slot of a generation that
+// it first uses.
 void check_compatible(ExpertId expert, const CheckpointVersion& checkpoint, SlotId slot,
                       const Placement& placement, const ProcessGroup& group,
                       const Topology& topology);

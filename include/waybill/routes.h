@@ -76,6 +76,7 @@ void check_route_identities(std::span<const RouteIdentity> rows);
 
 // SHA-256 over the semantic tuples (scope, route, origin partition, token, slot, expert, gate) of
 // accepted and dropped routes in semantic order, frozen before any physical field exists (0x01A0).
+// InvalidValue or RouteCountMismatch for columns that aren't [T_l, k].
 std::string semantic_digest(std::string_view execution_scope, Rank origin,
                             const RoutesView& routes);
 

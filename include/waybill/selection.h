@@ -60,7 +60,7 @@ std::vector<std::int64_t> count_experts(const RoutesView& routes, std::int32_t e
 
 // `counts` is [1, E] (this rank only) or, when needs_global_counts(), [P, E] in global rank order.
 // ShapeMismatch for counts of another size, InvalidValue for a negative count or an unknown source,
-// RankCountMismatch for a topology of another rank count than the placement's.
+// RankCountMismatch for a topology of fewer ranks than the placement's.
 SelectionTable select(Selector selector, const Placement& placement, const Topology& topology,
                       Rank source, std::span<const std::int64_t> counts);
 

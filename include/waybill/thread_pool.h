@@ -10,6 +10,7 @@ namespace waybill {
 class ThreadPool {
  public:
   // `threads` counts the calling thread, so threads - 1 workers are started; at least 1.
+  // ThreadsExhausted when one of them can't be started.
   explicit ThreadPool(std::int32_t threads);
   ~ThreadPool();
 

@@ -52,6 +52,8 @@ typedef enum wb_selector {
   WB_SELECT_HASH,
 } wb_selector;
 typedef enum wb_checks { WB_CHECKS_OFF, WB_CHECKS_COUNTS, WB_CHECKS_FULL } wb_checks;
+/* What an expert id outside [0, experts) other than -1 is. */
+typedef enum wb_bad_ids { WB_BAD_IDS_ERROR, WB_BAD_IDS_DROP } wb_bad_ids;
 
 /* A tensor in host memory that the caller owns. Strides count elements. data NULL: absent. */
 typedef struct wb_tensor {
@@ -98,6 +100,7 @@ typedef struct wb_runtime_options {
   int32_t selector;   /* wb_selector */
   int32_t dedup;      /* not 0: one payload row per (token, destination rank) */
   int32_t checks;     /* wb_checks */
+  int32_t bad_ids;    /* wb_bad_ids: an error of every rank, or a dropped route */
   int32_t timeout_ms; /* longest wait for peers in one phase */
 } wb_runtime_options;
 #define WB_RUNTIME_OPTIONS_MAGIC 0x57424f50U

@@ -6,8 +6,11 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
+
+#include "waybill/error.h"
 
 namespace waybill {
 
@@ -27,6 +30,15 @@ struct ThreadPool::State {
   std::uint64_t loop = 0;
   bool stop = false;
   std::exception_ptr failure;
+
+  ~State() {
+    {
+      std::lock_guard lock(mutex);
+      stop = true;
+    }
+    start.notify_all();
+    for (std::thread& worker : workers) worker.join();
+  }
 
   // Own tasks first: in loop after loop, the same thread then finds its data in its caches.
   void drain(std::size_t self) {
@@ -64,19 +76,20 @@ struct ThreadPool::State {
 ThreadPool::ThreadPool(std::int32_t threads) : state_(std::make_unique<State>()) {
   const auto count = static_cast<std::size_t>(std::max(threads, 1));
   state_->shares = std::vector<State::Share>(count);
-  for (std::size_t self = 1; self < count; ++self) {
-    state_->workers.emplace_back([state = state_.get(), self] { state->work(self); });
+  state_->workers.reserve(count - 1);
+  try {
+    for (std::size_t self = 1; self < count; ++self) {
+      state_->workers.emplace_back([state = state_.get(), self] { state->work(self); });
+    }
+  } catch (const std::system_error& error) {
+    throw Error(Code::ThreadsExhausted)
+        .expected(count)
+        .found(state_->workers.size() + 1)
+        .note(error.what());
   }
 }
 
-ThreadPool::~ThreadPool() {
-  {
-    std::lock_guard lock(state_->mutex);
-    state_->stop = true;
-  }
-  state_->start.notify_all();
-  for (std::thread& worker : state_->workers) worker.join();
-}
+ThreadPool::~ThreadPool() = default;
 
 std::int32_t ThreadPool::threads() const {
   return static_cast<std::int32_t>(state_->workers.size()) + 1;

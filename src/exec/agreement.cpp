@@ -102,9 +102,7 @@ Error difference(const AgreedFacts& reference, Rank reference_rank, const Agreed
   return error;
 }
 
-// fault_text holds zero-terminated strings: expected, found, then name and value of each
-// coordinate.
-std::vector<std::string> strings_of(const std::array<char, 404>& block) {
+std::vector<std::string> strings_of(const FaultText& block) {
   std::vector<std::string> strings;
   for (std::size_t i = 0; i < block.size();) {
     const std::size_t length = ::strnlen(block.data() + i, block.size() - i);

@@ -45,16 +45,21 @@ struct AgreedFacts {
 // Compared as bytes.
 static_assert(std::has_unique_object_representations_v<AgreedFacts>);
 
+// Zero-terminated strings: expected, found, then name and value of each coordinate.
+using FaultText = std::array<char, 404>;
+
 struct AgreementRecord {
   AgreedFacts facts;
   std::int64_t tokens = 0;
   std::int64_t accepted = 0;  // routes
   std::uint32_t fault = 0;    // 0, or the code of what this rank found on its own
-  std::array<char, 404> fault_text{};
+  FaultText fault_text{};
 
   // Why this rank can't take part; every rank will throw it.
   void set_fault(const Error& error);
 };
+// Sent as bytes.
+static_assert(std::has_unique_object_representations_v<AgreementRecord>);
 
 // Gathers the records in peer order. Throws, the same on every rank: ProcessGroupMismatch,
 // CollectiveEpochMismatch, GenerationMismatch, CheckpointMismatch or AgreementMismatch with field,

@@ -100,6 +100,8 @@ LayerOptions layer_options_of(const wb_runtime_options& options) {
   result.dedup = options.dedup != 0;
   result.checks =
       enumerator(options.checks, std::array{Checks::off, Checks::counts, Checks::full}, "checks");
+  result.bad_ids =
+      enumerator(options.bad_ids, std::array{BadIdPolicy::error, BadIdPolicy::drop}, "bad_ids");
   return result;
 }
 

@@ -42,39 +42,48 @@ void store(D d, hn::Vec<D> sum, std::uint16_t* row, std::size_t i) {
     row[i + lane] = round_to_bf16(lanes[lane]);
 }
 
+// One token's rows of the target.
+template <class Out>
+struct TokenTarget {
+  Out* output;
+  const float* shared;  // or null
+  float* routed;        // or null
+};
+
 // Elements [i, i + Lanes(d)) of one token.
 template <class D, class In, class Out>
-void combine_columns(D d, const std::vector<WeightedRow>& rows, const float* shared, Out* out,
+void combine_columns(D d, const std::vector<WeightedRow>& rows, const TokenTarget<Out>& to,
                      std::size_t i) {
   auto sum = hn::Zero(d);
   for (const WeightedRow& z : rows) {
     sum = hn::MulAdd(hn::Set(d, z.gate), load(d, reinterpret_cast<const In*>(z.row), i), sum);
   }
-  if (shared != nullptr) sum = hn::Add(sum, hn::LoadU(d, shared + i));
-  store(d, sum, out, i);
+  if (to.routed != nullptr) hn::StoreU(sum, d, to.routed + i);
+  if (to.shared != nullptr) sum = hn::Add(sum, hn::LoadU(d, to.shared + i));
+  store(d, sum, to.output, i);
 }
 
 template <class In, class Out>
-void combine_token(const std::vector<WeightedRow>& rows, const float* shared, Out* out,
+void combine_token(const std::vector<WeightedRow>& rows, const TokenTarget<Out>& to,
                    std::size_t columns) {
   const hn::ScalableTag<float> vector;
   const hn::CappedTag<float, 1> scalar;
   const std::size_t step = hn::Lanes(vector);
   std::size_t i = 0;
   for (; i + step <= columns; i += step) {
-    combine_columns<decltype(vector), In>(vector, rows, shared, out, i);
+    combine_columns<decltype(vector), In>(vector, rows, to, i);
   }
-  for (; i < columns; ++i) combine_columns<decltype(scalar), In>(scalar, rows, shared, out, i);
+  for (; i < columns; ++i) combine_columns<decltype(scalar), In>(scalar, rows, to, i);
 }
 
 template <class T>
 T* row_of(const TensorView& tensor, std::int64_t row) {
-  return tensor.as<T>() + row * tensor.strides[0];
+  return tensor.data == nullptr ? nullptr : tensor.as<T>() + row * tensor.strides[0];
 }
 
 template <class In, class Out>
 void combine_range(const CombineInput& input, std::int64_t first, std::int64_t last) {
-  const auto columns = static_cast<std::size_t>(input.output.shape[1]);
+  const auto columns = static_cast<std::size_t>(input.to.output.shape[1]);
   const std::size_t row_bytes = columns * sizeof(In);
   std::vector<WeightedRow> rows;
   rows.reserve(static_cast<std::size_t>(input.routes.topk));
@@ -90,16 +99,17 @@ void combine_range(const CombineInput& input, std::int64_t first, std::int64_t l
               : input.returned + static_cast<std::size_t>(input.sent(position)) * row_bytes;
       rows.push_back({row, input.routes.gates[route]});
     }
-    const float* shared =
-        input.shared.data == nullptr ? nullptr : row_of<const float>(input.shared, token);
-    combine_token<In>(rows, shared, row_of<Out>(input.output, token), columns);
+    const TokenTarget<Out> to{row_of<Out>(input.to.output, token),
+                              row_of<const float>(input.to.shared, token),
+                              row_of<float>(input.to.routed, token)};
+    combine_token<In>(rows, to, columns);
   }
 }
 
 void combine(const CombineInput& input, std::int64_t first, std::int64_t last) {
   if (input.dtype == DType::f32) {
     combine_range<float, float>(input, first, last);
-  } else if (input.output.dtype == DType::f32) {
+  } else if (input.to.output.dtype == DType::f32) {
     combine_range<std::uint16_t, float>(input, first, last);
   } else {
     combine_range<std::uint16_t, std::uint16_t>(input, first, last);

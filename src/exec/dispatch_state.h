@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,6 +50,7 @@ inline std::span<const std::int32_t> payload_offsets(const HostPlan& plan) {
 struct StepColumns {
   HostPlan plan;
   ReceivePlan receive;
+  Column admitted_ids;               // [T*k] in place of ids of which some were dropped
   Column counts_out, counts_in;      // count messages in peer order
   Column peer_counts;                // [P, Q_local] rows that each peer sends to each local slot
   Column payload_offsets;            // [P+1] first received payload row of each peer
@@ -73,7 +75,9 @@ struct DispatchState {
   GroupEpoch group_epoch;
   std::shared_ptr<const ResidentExperts> experts;
   RoutesView routes;
-  std::string semantic_digest;  // empty below Checks::full
+  std::optional<Error> routes_fault;  // what their columns lack; plan() tells every rank
+  std::int64_t bad_ids = 0;           // dropped by BadIdPolicy::drop
+  std::string semantic_digest;        // empty below Checks::full
 
   StepColumns columns;
   StepBuffers buffers;

@@ -96,9 +96,10 @@ MoeLayer::MoeLayer(MoeLayer&&) noexcept = default;
 MoeLayer::~MoeLayer() = default;
 
 StepReport MoeLayer::forward(const RoutesView& routes, const TensorView& hidden,
-                             const TensorView& output, const TensorView* shared) {
+                             const TensorView& output, const TensorView* shared,
+                             const TensorView* routed) {
   combine(collect(give_back(compute(receive(dispatch(plan(begin(routes)), hidden))))), output,
-          shared);
+          shared, routed);
   return report();
 }
 

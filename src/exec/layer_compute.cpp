@@ -25,7 +25,8 @@ Computed MoeLayer::compute(Received received) {
   });
 }
 
-Released MoeLayer::combine(Returned returned, const TensorView& output, const TensorView* shared) {
+Released MoeLayer::combine(Returned returned, const TensorView& output, const TensorView* shared,
+                           const TensorView* routed) {
   State& s = *state_;
   return s.guarded([&] {
     const auto dispatch = s.take(returned, Phase::returned);
@@ -34,6 +35,7 @@ Released MoeLayer::combine(Returned returned, const TensorView& output, const Te
       const std::int64_t tokens = dispatch->routes.tokens;
       check_rows(output, "output", tokens, s.options.hidden, {s.options.dtype, DType::f32});
       if (shared != nullptr) check_rows(*shared, "shared", tokens, s.options.hidden, {DType::f32});
+      if (routed != nullptr) check_rows(*routed, "routed", tokens, s.options.hidden, {DType::f32});
       if (s.options.checks != Checks::off) s.registry.require_live(dispatch->placement);
       dispatch->lease.require(dispatch->placement);
       if (s.full_checks()) {
@@ -49,8 +51,9 @@ Released MoeLayer::combine(Returned returned, const TensorView& output, const Te
       input.local_rows = dispatch->buffers.output +
                          static_cast<std::size_t>(dispatch->received.remote()) * s.row_bytes();
       input.dtype = s.options.dtype;
-      input.output = output;
-      if (shared != nullptr) input.shared = *shared;
+      input.to.output = output;
+      if (shared != nullptr) input.to.shared = *shared;
+      if (routed != nullptr) input.to.routed = *routed;
       constexpr std::int64_t tokens_per_range = 16;
       for_each_range(s.pool, tokens, tokens_per_range, [&](std::int64_t first, std::int64_t last) {
         combine_tokens(input, first, last);

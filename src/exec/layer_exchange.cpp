@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include "exec/layer_state.h"
 #include "exec/parallel_ranges.h"
@@ -54,6 +55,7 @@ Received MoeLayer::receive(InFlight in_flight) {
     const Stopwatch watch(dispatch->report.time.dispatch);
     dispatch->payload.completion.wait();
     dispatch->fields.completion.wait();
+    if (s.full_checks()) s.check_received(*dispatch);
     s.index_rows(*dispatch);
     dispatch->phase = Phase::received;
     return Received(dispatch);
@@ -140,6 +142,23 @@ void MoeLayer::State::submit(RowExchange& exchange, std::string_view phase, std:
   exchange.completion =
       comm.all_to_all_v({phase, static_cast<const std::byte*>(send.rows), exchange.send_offsets,
                          static_cast<std::byte*>(recv.rows), exchange.recv_offsets});
+}
+
+// Every row that arrived is another row of its origin.
+void MoeLayer::State::check_received(const DispatchState& dispatch) const {
+  const StepColumns& columns = dispatch.columns;
+  const std::span<const std::int32_t> offsets = columns.receive.recv_offsets();
+  std::vector<RouteIdentity> rows;
+  rows.reserve(static_cast<std::size_t>(columns.receive.rows()));
+  for (const PeerSlot peer : comm.group().by_rank()) {
+    const Rank origin = comm.group().rank_of(peer);
+    for (std::int32_t row = offsets[peer.index()]; row < offsets[peer.index() + 1]; ++row) {
+      const auto wire = static_cast<std::size_t>(dispatch.received(row));
+      const std::int32_t route = columns.fields_in[wire * fields() + fields() - 1];
+      rows.push_back({origin, TokenRow{route / options.topk}, RouteSlot{route % options.topk}});
+    }
+  }
+  check_route_identities(rows);
 }
 
 // From receive rows to the runner's indices: no row is moved again.

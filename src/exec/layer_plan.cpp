@@ -71,8 +71,18 @@ std::shared_ptr<DispatchState> MoeLayer::State::pin(const RoutesView& routes) {
   dispatch->group_epoch = comm.group().epoch();
   dispatch->routes = routes;
   dispatch->columns = std::exchange(spare, StepColumns{});
-  if (full_checks()) {
-    dispatch->semantic_digest = semantic_digest(options.execution_scope, comm.rank(), routes);
+  try {
+    check_shape(routes, options.topk);
+    if (options.bad_ids == BadIdPolicy::drop) {
+      dispatch->bad_ids =
+          drop_bad_ids(dispatch->routes, options.experts, dispatch->columns.admitted_ids);
+    }
+    if (full_checks()) {
+      dispatch->semantic_digest =
+          semantic_digest(options.execution_scope, comm.rank(), dispatch->routes);
+    }
+  } catch (const Error& error) {
+    dispatch->routes_fault = error;
   }
   if (!facts || facts_placement != generation.version) {
     facts.emplace(options, comm.group(), generation, topology);
@@ -85,15 +95,14 @@ const Placement& MoeLayer::State::placement(const DispatchState& dispatch) const
   return dispatch.lease.generation().layer(options.layer);
 }
 
-void MoeLayer::State::check_pins(const DispatchState& dispatch) const {
-  const Generation& generation = dispatch.lease.generation();
+void MoeLayer::State::check_generation(const Generation& generation) const {
   if (generation.group != ProcessGroupId() && generation.group != comm.group().id()) {
     throw Error(Code::ProcessGroupMismatch)
         .at("placement", generation.version)
         .expected(generation.group)
         .found(comm.group().id());
   }
-  const Placement& slots = placement(dispatch);
+  const Placement& slots = generation.layer(options.layer);
   if (slots.experts() != options.experts) {
     throw Error(Code::LogicalCountMismatch)
         .at("placement", generation.version)
@@ -107,6 +116,11 @@ void MoeLayer::State::check_pins(const DispatchState& dispatch) const {
         .expected(fmt::format("a rank below {}", slots.ranks()))
         .found(comm.rank());
   }
+  for (std::int32_t q = 0; q < slots.slots(); ++q) {
+    const SlotId slot{q};
+    check_compatible(slots.expert_of(slot), generation.checkpoint, slot, slots, comm.group(),
+                     topology);
+  }
 }
 
 // What goes wrong on this rank alone travels in the record, so that all ranks fail alike.
@@ -117,8 +131,13 @@ std::vector<AgreementRecord> MoeLayer::State::agree_on(DispatchState& dispatch,
   mine.tokens = dispatch.routes.tokens;
   try {
     const Stopwatch watch(dispatch.report.time.plan);
-    check_pins(dispatch);
-    admitted = admit(dispatch.routes, options.topk, options.experts);
+    if (checked_placement != dispatch.placement) {
+      check_generation(dispatch.lease.generation());
+      checked_placement = dispatch.placement;
+    }
+    if (dispatch.routes_fault) throw *dispatch.routes_fault;
+    admitted = admit(dispatch.routes, options.experts);
+    admitted.admission.out_of_range = dispatch.bad_ids;
     dispatch.experts =
         experts.get(dispatch.lease.generation(), comm.rank(), options, expert_source);
     mine.accepted = admitted.admission.accepted;
@@ -217,15 +236,17 @@ void MoeLayer::State::read_counts(DispatchState& dispatch,
   const auto local_slots = static_cast<std::int32_t>(dispatch.experts->by_slot().size());
   const std::size_t message = count_header + static_cast<std::size_t>(local_slots);
   columns.peer_counts.clear();
-  columns.payload_offsets.assign(1, 0);
   for (std::size_t p = 0; p < records.size(); ++p) {
     const auto counts = std::span(columns.counts_in).subspan(p * message, message);
     columns.peer_counts.insert(columns.peer_counts.end(), counts.begin() + count_header,
                                counts.end());
-    columns.payload_offsets.push_back(columns.payload_offsets.back() + std::max(counts[1], 0));
   }
   rebuild_receive_plan(columns.receive, columns.peer_counts, local_slots, comm.group());
+  if (full_checks()) {
+    check_receive_plan(columns.receive.view(), columns.peer_counts, local_slots, comm.group());
+  }
 
+  columns.payload_offsets.assign(1, 0);
   for (std::size_t p = 0; p < records.size(); ++p) {
     const Rank rank = comm.group().rank_of(PeerSlot{static_cast<std::int32_t>(p)});
     const std::int32_t planned = columns.counts_in[p * message];
@@ -237,8 +258,9 @@ void MoeLayer::State::read_counts(DispatchState& dispatch,
           .expected(records[p].accepted)
           .found(planned);
     }
-    const bool possible =
-        options.dedup ? payload <= rows && (payload > 0) == (rows > 0) : payload == rows;
+    const bool possible = options.dedup
+                              ? payload >= 0 && payload <= rows && (payload > 0) == (rows > 0)
+                              : payload == rows;
     if (!possible) {
       throw Error(Code::PeerCountDisagreement)
           .at("rank", rank)
@@ -246,6 +268,7 @@ void MoeLayer::State::read_counts(DispatchState& dispatch,
           .expected(fmt::format("{}{} for as many route rows", options.dedup ? "1 to " : "", rows))
           .found(payload);
     }
+    columns.payload_offsets.push_back(columns.payload_offsets.back() + payload);
   }
   dispatch.received = WireOrder(columns.receive.recv_offsets(), comm.self());
   dispatch.received_payload = WireOrder(columns.payload_offsets, comm.self());

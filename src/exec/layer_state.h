@@ -36,6 +36,7 @@ struct MoeLayer::State {
   ResidentExpertsCache experts;
   std::optional<AgreedFacts> facts;  // of facts_placement
   PlacementVersion facts_placement;
+  PlacementVersion checked_placement;  // the last that check_generation() let pass
   StepColumns spare;
   std::weak_ptr<DispatchState> latest;
   StepReport report;
@@ -53,6 +54,9 @@ struct MoeLayer::State {
       throw;
     } catch (const std::exception& error) {
       fail(Error(Code::PeerAborted).note(error.what()));
+      throw;
+    } catch (...) {
+      fail(Error(Code::PeerAborted).note("an exception of unknown type"));
       throw;
     }
   }
@@ -79,7 +83,8 @@ struct MoeLayer::State {
   // begin, plan
   std::shared_ptr<DispatchState> pin(const RoutesView& routes);
   std::vector<AgreementRecord> agree_on(DispatchState& dispatch, AdmittedRoutes& admitted);
-  void check_pins(const DispatchState& dispatch) const;
+  // What holds of a generation for as long as it serves.
+  void check_generation(const Generation& generation) const;
   std::vector<std::int64_t> selection_counts(const DispatchState& dispatch,
                                              std::vector<std::int64_t> mine);
   void build(DispatchState& dispatch, const AdmittedRoutes& admitted);
@@ -93,6 +98,7 @@ struct MoeLayer::State {
   // Rows of `bytes` each, own rows left out.
   void submit(RowExchange& exchange, std::string_view phase, std::size_t bytes,
               const PeerRows& send, const PeerRows& recv);
+  void check_received(const DispatchState& dispatch) const;
   void index_rows(DispatchState& dispatch) const;
 
   // compute, give_back, combine

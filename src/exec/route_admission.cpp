@@ -1,32 +1,34 @@
 #include "exec/route_admission.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "route/route_shape.h"
 #include "waybill/error.h"
 #include "waybill/selection.h"
 
 namespace waybill {
-namespace {
-
 void check_shape(const RoutesView& routes, std::int32_t topk) {
-  const auto wanted =
-      static_cast<std::size_t>(routes.tokens) * static_cast<std::size_t>(routes.topk);
-  if (routes.tokens < 0 || routes.topk != topk || routes.experts.size() != wanted ||
-      routes.gates.size() != wanted) {
-    throw Error(Code::RouteCountMismatch)
-        .expected(fmt::format("ids and gates [T, {}]", topk))
-        .found(fmt::format("[{}, {}] with {} ids and {} gates", routes.tokens, routes.topk,
-                           routes.experts.size(), routes.gates.size()));
+  if (routes.topk != topk) {
+    throw Error(Code::RouteCountMismatch).at("field", "topk").expected(topk).found(routes.topk);
   }
+  check_shape(routes);
 }
 
-}  // namespace
+std::int64_t drop_bad_ids(RoutesView& routes, std::int32_t experts, Column& ids) {
+  const auto is_bad = [experts](std::int32_t id) {
+    return id != dropped_route && (id < 0 || id >= experts);
+  };
+  const std::int64_t bad = std::ranges::count_if(routes.experts, is_bad);
+  if (bad == 0) return 0;
+  ids.assign(routes.experts.begin(), routes.experts.end());
+  std::ranges::replace_if(ids, is_bad, dropped_route);
+  routes.experts = ids;
+  return bad;
+}
 
-AdmittedRoutes admit(const RoutesView& routes, std::int32_t topk, std::int32_t experts) {
-  check_shape(routes, topk);
+AdmittedRoutes admit(const RoutesView& routes, std::int32_t experts) {
   AdmittedRoutes admitted;
   admitted.expert_counts = count_experts(routes, experts);
   for (std::int32_t i = 0; i < routes.size(); ++i) {

@@ -7,6 +7,7 @@
 
 #include "base/narrow_float.h"
 #include "base/simd_targets.h"
+#include "expert/panel.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "expert/kernels.cpp"
@@ -24,8 +25,8 @@ using Bits = hn::Rebind<std::uint32_t, Lanes>;
 using Floats = hn::Vec<Lanes>;
 
 constexpr std::size_t lanes = hn::MaxLanes(Lanes());
-constexpr std::size_t half = 16;          // panel_lanes
-constexpr std::size_t columns_step = 32;  // panel_columns
+constexpr auto half = static_cast<std::size_t>(panel_lanes);
+constexpr auto columns_step = static_cast<std::size_t>(panel_columns);
 constexpr std::size_t cache_line = 64;
 
 // Accumulators for two vectors a row must fit the register file beside the weights.

@@ -39,6 +39,19 @@ std::vector<std::int64_t> stated_offsets(std::int64_t tokens, std::int64_t ranks
   return offsets;
 }
 
+void check_rank_count(std::string_view field, std::int64_t expected, std::int64_t found) {
+  if (found == expected) return;
+  throw Error(Code::RankCountMismatch).at("field", field).expected(expected).found(found);
+}
+
+// A run gives every rank its place by number: group, topology and placement are of ranks 0 to P-1.
+void check_ranks(const ProcessGroup& group, const Topology& topology, const Placement& placement) {
+  const std::int64_t ranks = group.size();
+  check_rank_count("group", ranks, group.rank_of(group.by_rank().back()).value + std::int64_t{1});
+  check_rank_count("topology", ranks, topology.ranks());
+  check_rank_count("placement", ranks, placement.ranks());
+}
+
 RowLedger reported_rows(std::span<const StepReport> ranks, const ProcessGroup& group) {
   std::vector<RankRows> in_peer_order;
   for (const Rank rank : group.peer_order()) {
@@ -77,6 +90,9 @@ BlockRun run_block(const Checkpoint& checkpoint, LayerId layer, const BlockOptio
   }
   const auto total = static_cast<std::int64_t>(tokens);
   const std::int32_t ranks = topology.ranks();
+  const Lease lease = registry.acquire();
+  const Placement& placement = lease.generation().layer(layer);
+  check_ranks(group.group(), topology, placement);
   const auto offsets = tokens_per_rank.empty() ? token_offsets(total, ranks)
                                                : stated_offsets(total, ranks, tokens_per_rank);
   BlockRun run;
@@ -89,6 +105,9 @@ BlockRun run_block(const Checkpoint& checkpoint, LayerId layer, const BlockOptio
     const std::size_t r = comm.rank().index();
     const auto first = static_cast<std::size_t>(offsets[r]);
     const auto count = static_cast<std::size_t>(offsets[r + 1]) - first;
+    if (options.checks == Checks::full) {
+      check_parameter_digests(checkpoint, layer, placement, comm.rank());
+    }
     MoeBlock block(checkpoint, layer, options, store, comm, registry, topology);
     const TensorView rows = TensorView::contiguous(
         hidden.data() + first * d, DType::f32, {static_cast<std::int64_t>(count), config.hidden});

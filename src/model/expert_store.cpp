@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "waybill/block.h"
+#include "waybill/error.h"
 
 namespace waybill {
 namespace {
@@ -55,7 +56,11 @@ struct ExpertStore::State {
 };
 
 ExpertStore::ExpertStore(const Checkpoint& checkpoint, DType dtype)
-    : state_(new State{checkpoint, dtype, {}, {}}) {}
+    : state_(new State{checkpoint, dtype, {}, {}}) {
+  if (dtype != DType::f32 && dtype != DType::bf16) {
+    throw Error(Code::DtypeMismatch).at("field", "dtype").expected("f32 or bf16").found(dtype);
+  }
+}
 ExpertStore::~ExpertStore() = default;
 
 std::shared_ptr<const ExpertBundle> ExpertStore::get(LayerId layer, ExpertId expert) {

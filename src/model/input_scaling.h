@@ -3,20 +3,20 @@
 // in FP32 at the origin, before a row is rounded to the execution dtype.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <vector>
 
-#include "waybill/router.h"
+#include "exec/combine_rows.h"
+#include "waybill/routes.h"
 #include "waybill/tensor.h"
 
 namespace waybill {
 
-// Row t * k + j is gates[t, j] * hidden[t]. `hidden`: [T, d] contiguous f32.
-std::vector<float> scaled_rows(const TensorView& hidden, const RoutingResult& routing);
+// Row t * k + j is gates[t, j] * hidden[t]. `hidden`: [T, d] f32.
+std::vector<float> scaled_rows(const TensorView& hidden, const RoutesView& routes);
 
-// out[t] = the sum of by_route[t * k + j] over j, in route-slot order. `out`: [T, d].
-void add_routes(std::span<const float> by_route, std::int32_t topk, std::int64_t hidden,
-                std::span<float> out);
+// Sums rows of routes over their tokens as a step does: row t * k + j of `by_route` is that of
+// route slot j of token t, with its gate in `routes`.
+void add_routes(std::span<const float> by_route, const RoutesView& routes, const CombineTarget& to);
 
 }  // namespace waybill

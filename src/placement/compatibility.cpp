@@ -32,7 +32,8 @@ void check_compatible(ExpertId expert, const CheckpointVersion& checkpoint, Slot
   if (candidate.expert != expert) {
     throw mismatch(Code::LogicalExpertMismatch).expected(expert).found(candidate.expert);
   }
-  if (candidate.checkpoint != checkpoint) {
+  const bool stated = !checkpoint.value.empty() && !candidate.checkpoint.value.empty();
+  if (stated && candidate.checkpoint != checkpoint) {
     throw mismatch(Code::CheckpointMismatch).expected(checkpoint).found(candidate.checkpoint);
   }
   if (!group.contains(candidate.rank)) {

@@ -27,12 +27,15 @@ Error mismatch(Code code, const PlacementVersion& version, const RegistryEntry* 
 }
 
 // A device that failed runs nothing more, so its events count as past; the fault itself is reported
-// where the stream is waited for.
+// where the stream is waited for. Whatever else kept the event from answering tells nothing of the
+// work: it is asked again.
 bool has_happened(const Event& event) noexcept {
   try {
     return event.ready();
+  } catch (const Error& error) {
+    return error.code() == Code::DeviceFault;
   } catch (...) {
-    return true;
+    return false;
   }
 }
 

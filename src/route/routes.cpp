@@ -3,40 +3,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
 
+#include "route/route_shape.h"
 #include "waybill/error.h"
 
 namespace waybill {
 namespace {
-
-void check_sizes(std::int32_t tokens, std::int32_t topk, std::int32_t experts, std::size_t ids,
-                 std::size_t gates) {
-  if (experts < 1) {
-    throw Error(Code::InvalidValue).at("field", "experts").expected("at least 1").found(experts);
-  }
-  if (tokens < 0) {
-    throw Error(Code::InvalidValue).at("field", "tokens").expected("at least 0").found(tokens);
-  }
-  if (topk < 1) {
-    throw Error(Code::InvalidValue).at("field", "topk").expected("at least 1").found(topk);
-  }
-  const std::int64_t routes = std::int64_t{tokens} * topk;
-  if (routes > std::numeric_limits<std::int32_t>::max()) {
-    throw Error(Code::RouteCountMismatch)
-        .at("tokens", tokens)
-        .at("topk", topk)
-        .expected("at most 2147483647 routes on a rank")
-        .found(routes);
-  }
-  const auto wanted = static_cast<std::size_t>(routes);
-  if (ids != wanted || gates != wanted) {
-    throw Error(Code::RouteCountMismatch)
-        .at("field", ids != wanted ? "ids" : "gates")
-        .expected(fmt::format("[{}, {}]: {} values", tokens, topk, wanted))
-        .found(ids != wanted ? ids : gates);
-  }
-}
 
 Error route_error(Code code, const RoutesView& routes, RouteId r) {
   return Error(code).at("token", routes.token(r)).at("route_slot", routes.slot(r));
@@ -47,7 +19,10 @@ Error route_error(Code code, const RoutesView& routes, RouteId r) {
 Routes::Routes(std::int32_t tokens, std::int32_t topk, std::int32_t experts,
                std::span<const std::int32_t> ids, std::span<const float> gates, BadIdPolicy policy)
     : tokens_(tokens), topk_(topk) {
-  check_sizes(tokens, topk, experts, ids.size(), gates.size());
+  if (experts < 1) {
+    throw Error(Code::InvalidValue).at("field", "experts").expected("at least 1").found(experts);
+  }
+  check_shape({tokens, topk, ids, gates});
   experts_.assign(ids.begin(), ids.end());
   gates_.assign(gates.begin(), gates.end());
 

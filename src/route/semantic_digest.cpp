@@ -2,6 +2,7 @@
 #include <array>
 #include <bit>
 
+#include "route/route_shape.h"
 #include "waybill/digest.h"
 #include "waybill/error.h"
 #include "waybill/routes.h"
@@ -41,6 +42,7 @@ Record record_of(const RoutesView& routes, std::size_t r) {
 // A dropped route's gate has no meaning and counts as +0.
 std::string semantic_digest(std::string_view execution_scope, Rank origin,
                             const RoutesView& routes) {
+  check_shape(routes);
   Sha256 hash;
   hash.update("waybill-routes-1\n");
   update_u32(hash, static_cast<std::uint32_t>(execution_scope.size()));

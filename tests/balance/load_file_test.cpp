@@ -210,6 +210,10 @@ INSTANTIATE_TEST_SUITE_P(
                   Code::ShapeMismatch, "windows[1]"},
         LoadFault{"NotJson", "{", Code::DocumentMalformed, "line 1"},
         LoadFault{"TorchFile", "PK\x03\x04 and more", Code::UnknownFormat, "waybill.sglang_pt"},
+        LoadFault{"MoreExpertsThanSlots",
+                  R"({"records": [{"global_physical_count": [[1, 2]]}],)"
+                  R"( "last_physical_to_logical_map": [[0, 1048575]]})",
+                  Code::ReplicaCardinalityZero, "found 2 slots"},
         LoadFault{"SlotOutsideTheMap",
                   R"({"records": [{"global_physical_count": [[1, 2, 3]]}],)"
                   R"( "last_physical_to_logical_map": [[0, 1]]})",

@@ -6,6 +6,7 @@
 
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/text_file.h"
@@ -124,6 +125,36 @@ TEST(PlacementFile, OurSchemaKeepsWhatOthersLeaveOut) {
   EXPECT_EQ(placement_text(FileFormat::waybill, back), read_text_file(path, 1 << 20));
 }
 
+TEST(PlacementFile, CopiesOfAllLayersAreKeptWhenThoseOfOneCountUp) {
+  PlacementTable table = equal_table();
+  table.replicas = {{{1, 0, 0}, {0, 0, 1}}, replica_numbers(table.slots[1], table.experts)};
+  const TemporaryFolder folder;
+  const std::string path = folder.file("p.json");
+  write_placement_table(path, FileFormat::waybill, table);
+  EXPECT_EQ(read_placement_table(path).replicas, table.replicas);
+}
+
+TEST(PlacementFile, ManifestsMayBePacked) {
+  constexpr std::string_view packed(  // {"placement_version":"p","experts_by_rank":[[0],[1]]}
+      "\037\213\010\000\000\000\000\000\002\003\253\126\052\310\111\114\116\315"
+      "\115\315\053\211\057\113\055\052\316\314\317\123\262\122\052\120\322\121"
+      "\112\255\050\110\055\052\051\216\117\252\214\057\112\314\313\126\262\212"
+      "\216\066\210\325\211\066\214\215\255\005\000\255\070\235\153\065\000\000"
+      "\000",
+      73);
+  const TemporaryFolder folder;
+  EXPECT_EQ(read_placement_table(folder.write("p.json.gz", packed)).slots,
+            (std::vector<SlotLists>{{{0}, {1}}}));
+}
+
+TEST(PlacementFile, LayerNumbersAloneSizeNothing) {
+  PlacementTable table = equal_table();
+  table.layers.back() = LayerId((1 << 20) - 1);
+  const Error error = fault([&] { placement_text(FileFormat::sglang, table); });
+  EXPECT_EQ(error.code(), Code::MissingField);
+  EXPECT_EQ(error.coordinate("layer"), "3");
+}
+
 struct PlacementFault {
   const char* name;
   std::string text;
@@ -149,6 +180,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         PlacementFault{"ExpertWithoutASlot", "[[0, 1, 3, 3]]", Code::ReplicaCardinalityZero,
                        "layer 0, expert 2"},
+        PlacementFault{"MoreExpertsThanSlots", "[[0, 1, 1048575, 3]]", Code::ReplicaCardinalityZero,
+                       "found 4 slots"},
         PlacementFault{"NegativeId", "[[0, 1, -1, 2]]", Code::InvalidValue, "-1"},
         PlacementFault{"SlotsThatDontDivide", "[[0, 1, 2]]", Code::SlotsNotEqual, "2 ranks"},
         PlacementFault{"LayersOfOtherLengths", "[[0, 1], [0, 1, 1, 0]]", Code::ShapeMismatch,
@@ -179,6 +212,9 @@ INSTANTIATE_TEST_SUITE_P(
         PlacementFault{"TensorrtLlmLayerName",
                        "num_slots: 2\ninitial_global_assignments: {x: [0, 1]}", Code::InvalidValue,
                        "model layer", "p.yaml"},
+        PlacementFault{"TensorrtLlmLayerBeyondAnyModel",
+                       "num_slots: 2\ninitial_global_assignments: {1048576: [0, 1]}",
+                       Code::InvalidValue, "model layer", "p.yaml"},
         PlacementFault{"TensorrtLlmLayerTwice",
                        "num_slots: 2\ninitial_global_assignments: {3: [0, 1], 3: [0, 1]}",
                        Code::DuplicateKey, "3", "p.yaml"},

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "support/fault.h"
 #include "waybill/comm.h"
 
 namespace waybill {
@@ -137,6 +138,22 @@ TEST(LocalFaults, ShortSegmentNamesReceiverSenderAndSizesOnEveryRank) {
     EXPECT_EQ(error->coordinate("peer"), "2");
     EXPECT_EQ(error->expected_text(), "8 bytes");
     EXPECT_EQ(error->found_text(), "5 bytes");
+  }
+}
+
+TEST(LocalFaults, OffsetsThatFallOrAreTooFewNameTheirSide) {
+  LocalGroup group(ProcessGroup::identity(1));
+  const auto comm = group.join(Rank{0});
+  const std::vector<std::int64_t> good{0, 0}, falling{4, 0}, few{0};
+  const auto error = [&](const std::vector<std::int64_t>& send,
+                         const std::vector<std::int64_t>& recv) {
+    return testing::fault([&] { comm->all_to_all_v({"dispatch", nullptr, send, nullptr, recv}); });
+  };
+  for (const auto& bad : {falling, few}) {
+    EXPECT_EQ(error(bad, good).code(), Code::SendOffsetMismatch);
+    EXPECT_EQ(error(bad, good).coordinate("field"), "send_offsets");
+    EXPECT_EQ(error(good, bad).code(), Code::RecvSplitMismatch);
+    EXPECT_EQ(error(good, bad).coordinate("field"), "recv_offsets");
   }
 }
 

@@ -209,7 +209,8 @@ std::vector<std::vector<double>> Trace::combine(std::int32_t rank) const {
   input.sent = wire;
   input.returned = std::as_bytes(std::span(remote)).data();
   input.local_rows = std::as_bytes(std::span(local)).data();
-  input.output = TensorView::contiguous(output.data(), DType::f32, {origin.tokens, problem_.width});
+  input.to.output =
+      TensorView::contiguous(output.data(), DType::f32, {origin.tokens, problem_.width});
   combine_tokens(input, 0, origin.tokens);
 
   std::vector<std::vector<double>> tokens;

@@ -309,6 +309,10 @@ static void structs_and_arguments_are_checked(void) {
   EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_InvalidValue);
   EXPECT(strstr(wb_last_error_message(), "selector") != NULL);
   options = two_ranks();
+  options.bad_ids = 2;
+  EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_InvalidValue);
+  EXPECT(strstr(wb_last_error_message(), "bad_ids") != NULL);
+  options = two_ranks();
   options.topk = EXPERTS + 1;
   EXPECT(wb_runtime_open(&options, weights, &runtime) == WB_TopKExceedsExperts);
   options = two_ranks();

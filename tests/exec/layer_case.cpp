@@ -46,6 +46,20 @@ class ScalingRunner final : public ExpertRunner {
   }
 };
 
+class WatchedCommunicator final : public PassingCommunicator {
+ public:
+  WatchedCommunicator(Communicator& comm, const Watch& watch)
+      : PassingCommunicator(comm), watch_(watch) {}
+
+  Completion all_to_all_v(const AllToAllV& exchange) override {
+    if (watch_) watch_(exchange);
+    return PassingCommunicator::all_to_all_v(exchange);
+  }
+
+ private:
+  const Watch& watch_;
+};
+
 // An expert's weight values in one allocation.
 struct Weights {
   std::vector<float> gate, up, down;
@@ -107,10 +121,15 @@ std::vector<float> RankStep::result() const {
   return wide;
 }
 
+void load_and_activate(PlacementRegistry& registry, const LayerCase& layer_case) {
+  load_and_activate(registry, layer_case, layer_case.generation);
+}
+
 void load_and_activate(PlacementRegistry& registry, const LayerCase& layer_case,
                        std::uint64_t number) {
   Generation generation =
       generation_of(*layer_case.placement, std::array{layer_case.options.layer}, number);
+  generation.checkpoint = layer_case.checkpoint;
   generation.group = layer_case.group.id();
   const PlacementVersion version = generation.version;
   registry.load(std::move(generation));
@@ -139,10 +158,11 @@ LayerRun run(const LayerCase& layer_case) {
 }
 
 std::vector<std::optional<Error>> errors_of(const LayerCase& layer_case, const RankBody& body,
-                                            const Spoil& spoil) {
+                                            const Spoil& spoil, const Watch& watch) {
   std::vector<std::optional<Error>> errors(static_cast<std::size_t>(layer_case.group.size()));
   try {
-    LocalGroup(layer_case.group, layer_case.comm).run([&](Communicator& comm) {
+    LocalGroup(layer_case.group, layer_case.comm).run([&](Communicator& end) {
+      WatchedCommunicator comm(end, watch);
       LayerCase mine = layer_case;
       if (spoil) spoil(comm.rank(), mine);
       try {

@@ -2,11 +2,14 @@
 // the ranks, and what every rank made of them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "waybill/layer.h"
@@ -28,6 +31,8 @@ struct LayerCase {
   ExpertSource source;
   RunnerFactory runner = make_grouped_runner;
   CommOptions comm;
+  std::uint64_t generation = 1;
+  CheckpointVersion checkpoint;
 
   std::int32_t tokens() const { return static_cast<std::int32_t>(gates.size()) / options.topk; }
 };
@@ -58,8 +63,29 @@ class RankStep {
 };
 
 // The generation of a case's placement, serving.
+void load_and_activate(PlacementRegistry& registry, const LayerCase& layer_case);
 void load_and_activate(PlacementRegistry& registry, const LayerCase& layer_case,
-                       std::uint64_t number = 1);
+                       std::uint64_t number);
+
+// Another rank's end with everything passed on; tests override what they change or watch.
+class PassingCommunicator : public Communicator {
+ public:
+  explicit PassingCommunicator(Communicator& comm) : comm_(comm) {}
+
+  const ProcessGroup& group() const override { return comm_.group(); }
+  PeerSlot self() const override { return comm_.self(); }
+  void all_gather(std::string_view phase, std::span<const std::byte> mine,
+                  std::span<std::byte> all) override {
+    comm_.all_gather(phase, mine, all);
+  }
+  Completion all_to_all_v(const AllToAllV& exchange) override {
+    return comm_.all_to_all_v(exchange);
+  }
+  void abort(const Error& cause) noexcept override { comm_.abort(cause); }
+
+ private:
+  Communicator& comm_;
+};
 
 struct LayerRun {
   std::vector<float> output;        // [T, d] in global token order
@@ -72,10 +98,13 @@ using RankBody = std::function<void(Communicator&, MoeLayer&, RankStep&)>;
 // May change what one rank is given before its layer is made.
 using Spoil = std::function<void(Rank, LayerCase&)>;
 
+// Told of every exchange that a rank submits.
+using Watch = std::function<void(const AllToAllV&)>;
+
 // Runs `body` on every rank, each with a registry of its own, and returns each rank's error; none
 // where it returned. What isn't a waybill::Error is rethrown after all ranks ended.
 std::vector<std::optional<Error>> errors_of(const LayerCase& layer_case, const RankBody& body,
-                                            const Spoil& spoil = {});
+                                            const Spoil& spoil = {}, const Watch& watch = {});
 void forward(Communicator& comm, MoeLayer& layer, RankStep& step);
 
 // Every expert is x -> scale[e] * x, which no gated FFN is: the bundle carries the scale as its

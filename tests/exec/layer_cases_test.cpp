@@ -3,6 +3,8 @@
 // meanwhile.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -71,6 +73,24 @@ TEST(DroppedRoutes, AreCountedNeverExecutedAndNeverRenormalised) {
   }
 }
 
+TEST(IdsOutOfRange, AreDroppedAndCountedWhereTheLayerSaysSo) {
+  for (const Checks checks : {Checks::counts, Checks::full}) {
+    LayerCase c = scaling_case(2, 4, 2);
+    c.options.checks = checks;
+    c.options.bad_ids = BadIdPolicy::drop;
+    set_tokens(c, {2, 1});
+    c.experts = {0, 4, -1, 2, -2, std::numeric_limits<std::int32_t>::max()};
+    c.gates.assign(6, 0.5F);
+    c.gates[1] = std::nanf("");  // never read
+    const LayerRun run = testing::run(c);
+    EXPECT_EQ(run.output, (std::vector<float>{0.5F, 0.5F, 0.5F, 3, 3, 3, 0, 0, 0}));
+    EXPECT_EQ(run.reports[0].admission.accepted, 2);
+    EXPECT_EQ(run.reports[0].admission.dropped, 2);
+    EXPECT_EQ(run.reports[0].admission.out_of_range, 1);
+    EXPECT_EQ(run.reports[1].admission.out_of_range, 2);
+  }
+}
+
 TEST(RepeatedExpert, InOneTokenRunsOncePerSlot) {
   for (const bool dedup : {false, true}) {
     LayerCase c = scaling_case(2, 6, 4);
@@ -131,15 +151,27 @@ TEST(RanksWithoutRows, SendTheirTokensAwayAndExecuteNothing) {
   EXPECT_EQ(run.reports[1].slot_rows, (std::vector<Rows>{Rows{0}}));
 }
 
+// What a case of one column whose experts scale by id + 1 should give; the sums must be exact.
+std::vector<float> weighted_by_scale(const LayerCase& c) {
+  std::vector<float> expected;
+  for (std::size_t route = 0; route < c.experts.size(); ++route) {
+    const std::size_t token = route / static_cast<std::size_t>(c.options.topk);
+    expected.resize(token + 1, 0.0F);
+    expected[token] += c.gates[route] * static_cast<float>(c.experts[route] + 1) * c.hidden[token];
+  }
+  return expected;
+}
+
 // 16 ranks, 2304 tokens each, k = 8, all but ten tokens on the same eight experts.
-TEST(HotExperts, CountsSumToEveryRoute) {
+TEST(HotExperts, CountsSumToEveryRouteAndEachRowRunsOnItsExpert) {
   constexpr std::int32_t ranks = 16, tokens = 2304, topk = 8, experts = 64;
   for (const Selector selector : {Selector::first, Selector::least_load}) {
     LayerCase c = scaling_case(ranks, experts, topk);
     c.options.hidden = 1;
     c.options.selector = selector;
     c.options.checks = Checks::counts;
-    std::vector<float> scales(experts, 1.0F);
+    std::vector<float> scales(experts);
+    std::iota(scales.begin(), scales.end(), 1.0F);
     c.source = testing::scaling_experts(scales, 1, DType::f32);
     std::mt19937_64 rng(3);
     c.placement = std::make_shared<const Placement>(testing::random_placement(experts, ranks, rng));
@@ -159,7 +191,7 @@ TEST(HotExperts, CountsSumToEveryRoute) {
     }
     EXPECT_EQ(executed, std::int64_t{ranks} * tokens * topk);
     EXPECT_EQ(sent, executed);
-    EXPECT_EQ(run.output, c.hidden);
+    EXPECT_EQ(run.output, weighted_by_scale(c));
   }
 }
 

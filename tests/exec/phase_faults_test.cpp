@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <latch>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exec/layer_case.h"
@@ -86,12 +89,30 @@ INSTANTIATE_TEST_SUITE_P(BeforeEachCall, OneRankThrows, ::testing::Range(0, phas
 
 class BrokenRunner final : public ExpertRunner {
  public:
+  explicit BrokenRunner(void (*fail)()) : fail_(fail) {}
   std::string_view name() const override { return "broken"; }
   std::size_t workspace_bytes(const RunnerInput&) const override { return 0; }
   Event run(const RunnerInput&, Workspace&, const Stream&, ThreadPool*) override {
-    throw std::runtime_error("kernel failed");
+    fail_();
+    return {};
   }
+
+ private:
+  void (*const fail_)();
 };
+
+testing::Spoil break_rank_1(void (*fail)()) {
+  return [fail](Rank rank, LayerCase& mine) {
+    if (rank == Rank{1}) mine.runner = [fail] { return std::make_unique<BrokenRunner>(fail); };
+  };
+}
+
+void expect_told_by_rank_1(const std::optional<Error>& error, const std::string& words) {
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), Code::PeerAborted) << error->what();
+  EXPECT_EQ(error->coordinate("rank"), "1");
+  EXPECT_NE(std::string(error->what()).find(words), std::string::npos) << error->what();
+}
 
 TEST(OneRanksRunner, ThrowsAForeignExceptionAndTheOthersReturnATypedError) {
   std::vector<std::optional<Error>> errors(4);
@@ -103,19 +124,32 @@ TEST(OneRanksRunner, ThrowsAForeignExceptionAndTheOthersReturnATypedError) {
       throw;
     }
   };
-  const auto break_rank_1 = [](Rank rank, LayerCase& mine) {
-    if (rank == Rank{1}) mine.runner = [] { return std::make_unique<BrokenRunner>(); };
-  };
-  EXPECT_THROW(testing::errors_of(four_ranks(false, Checks::counts), body, break_rank_1),
+  EXPECT_THROW(testing::errors_of(four_ranks(false, Checks::counts), body,
+                                  break_rank_1([] { throw std::runtime_error("kernel failed"); })),
                std::runtime_error);
   EXPECT_FALSE(errors[1]);
-  for (const std::size_t rank : {0U, 2U, 3U}) {
-    ASSERT_TRUE(errors[rank]) << "rank " << rank;
-    EXPECT_EQ(errors[rank]->code(), Code::PeerAborted) << errors[rank]->what();
-    EXPECT_EQ(errors[rank]->coordinate("rank"), "1");
-    EXPECT_NE(std::string(errors[rank]->what()).find("kernel failed"), std::string::npos)
-        << errors[rank]->what();
-  }
+  for (const std::size_t rank : {0U, 2U, 3U}) expect_told_by_rank_1(errors[rank], "kernel failed");
+}
+
+// The rank doesn't leave before the others have ended, so that the layer's own abort releases them.
+TEST(OneRanksRunner, ThrowsWhatIsNoExceptionAndTheOthersReturnATypedError) {
+  std::latch others(3);
+  const auto body = [&](Communicator& comm, MoeLayer& layer, RankStep& step) {
+    if (comm.rank() == Rank{1}) {
+      EXPECT_THROW(testing::forward(comm, layer, step), int);
+      return others.wait();
+    }
+    try {
+      testing::forward(comm, layer, step);
+    } catch (...) {
+      others.count_down();
+      throw;
+    }
+    others.count_down();
+  };
+  const auto errors =
+      testing::errors_of(four_ranks(false, Checks::counts), body, break_rank_1([] { throw 42; }));
+  for (const std::size_t rank : {0U, 2U, 3U}) expect_told_by_rank_1(errors[rank], "unknown type");
 }
 
 TEST(RoutesChangedDuringAStep, AreFoundByFullChecks) {
@@ -133,29 +167,21 @@ TEST(RoutesChangedDuringAStep, AreFoundByFullChecks) {
 }
 
 // Flips one int32 of what a rank sends in one phase.
-class Corrupting final : public Communicator {
+class Corrupting final : public testing::PassingCommunicator {
  public:
   Corrupting(Communicator& comm, std::string_view phase, std::size_t index, std::int32_t change)
-      : comm_(comm), phase_(phase), index_(index), change_(change) {}
+      : PassingCommunicator(comm), phase_(phase), index_(index), change_(change) {}
 
-  const ProcessGroup& group() const override { return comm_.group(); }
-  PeerSlot self() const override { return comm_.self(); }
-  void all_gather(std::string_view phase, std::span<const std::byte> mine,
-                  std::span<std::byte> all) override {
-    comm_.all_gather(phase, mine, all);
-  }
   Completion all_to_all_v(const AllToAllV& exchange) override {
-    if (exchange.phase != phase_) return comm_.all_to_all_v(exchange);
+    if (exchange.phase != phase_) return PassingCommunicator::all_to_all_v(exchange);
     copy_.assign(exchange.send, exchange.send + exchange.send_offsets.back());
     reinterpret_cast<std::int32_t*>(copy_.data())[index_] += change_;
     AllToAllV changed = exchange;
     changed.send = copy_.data();
-    return comm_.all_to_all_v(changed);
+    return PassingCommunicator::all_to_all_v(changed);
   }
-  void abort(const Error& cause) noexcept override { comm_.abort(cause); }
 
  private:
-  Communicator& comm_;
   std::string_view phase_;
   std::size_t index_;
   std::int32_t change_;
@@ -211,9 +237,13 @@ INSTANTIATE_TEST_SUITE_P(
         Corruption{"RoutesPlanned", "counts", 0, 1, Code::RouteConservationMismatch},
         Corruption{"PayloadRows", "counts", 1, 1000, Code::PeerCountDisagreement},
         Corruption{"NegativePayloadRows", "counts", 1, -1000, Code::PeerCountDisagreement},
+        Corruption{"PayloadRowsPastAnInt32InAll", "counts", 1,
+                   std::numeric_limits<std::int32_t>::max() - 4, Code::PeerCountDisagreement},
+        Corruption{"NegativePayloadRowsOfNoRoutes", "counts", 5, -1, Code::PeerCountDisagreement},
         Corruption{"NegativeSlotRows", "counts", 2, -1000, Code::PeerCountDisagreement},
         Corruption{"PayloadRowOfARoute", "dispatch_fields", 0, 100, Code::PeerCountDisagreement},
         Corruption{"RouteOfARow", "dispatch_fields", 1, 1, Code::RoundTripMismatch},
+        Corruption{"RouteOfAnotherRow", "dispatch_fields", 1, 3, Code::RouteIdentityCollision},
         Corruption{"RouteReturned", "return_fields", 0, 1, Code::RoundTripMismatch},
         Corruption{"SlotReturned", "return_fields", 1, 1, Code::RoundTripMismatch}),
     [](const auto& test) { return test.param.name; });

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <random>
 #include <span>
 #include <vector>
@@ -118,6 +119,75 @@ PROPERTY(SameBits, AndNearTheDirectEvaluation) {
       const double bound = 1e-6 * (magnitude * std::abs(x) + std::abs(shared));
       HOLDS(std::abs(static_cast<double>(output[at]) - (weight * x + shared)) <= bound);
     }
+  }
+}
+
+// Gates are powers of two, so that products are exact and only the order of the sum decides its
+// bits.
+TEST(Combine, AddsATokensRowsInRouteSlotOrder) {
+  constexpr std::int32_t tokens = 64, slots = 5;
+  std::mt19937_64 rng(12);
+  LayerCase c;
+  c.options.hidden = hidden;
+  c.options.experts = experts;
+  c.options.topk = slots;
+  std::vector<float> scales(experts);
+  std::ranges::generate(scales, [&] { return gaussian(rng); });
+  c.source = testing::scaling_experts(scales, hidden, DType::f32);
+  c.runner = testing::make_scaling_runner;
+  for (std::int32_t i = 0; i < tokens * slots; ++i) {
+    c.experts.push_back(below(rng, experts));
+    c.gates.push_back(std::ldexp(below(rng, 2) == 0 ? 1.0F : -1.0F, below(rng, 12)));
+  }
+  for (std::int32_t i = 0; i < tokens * hidden; ++i) c.hidden.push_back(gaussian(rng));
+
+  const auto sum_in = [&](std::vector<std::int32_t> order) {
+    std::vector<float> sums(c.hidden.size(), 0.0F);
+    for (std::size_t at = 0; at < sums.size(); ++at) {
+      const std::size_t first = at / hidden * slots;
+      for (const std::int32_t j : order) {
+        const std::size_t route = first + static_cast<std::size_t>(j);
+        const float row = scales[static_cast<std::size_t>(c.experts[route])] * c.hidden[at];
+        sums[at] += c.gates[route] * row;
+      }
+    }
+    return sums;
+  };
+  for (const bool dedup : {false, true}) {
+    over_ranks(c, 4, rng);
+    c.options.dedup = dedup;
+    const std::vector<float> output = testing::run(c).output;
+    EXPECT_TRUE(same_bits(output, sum_in({0, 1, 2, 3, 4})));
+    EXPECT_FALSE(same_bits(output, sum_in({0, 2, 1, 3, 4})));
+    EXPECT_FALSE(same_bits(output, sum_in({0, 1, 2, 4, 3})));
+    EXPECT_FALSE(same_bits(output, sum_in({4, 3, 2, 1, 0})));
+  }
+}
+
+// `routed` has the sum before the shared rows, which are added last.
+TEST(Combine, GivesTheSumBeforeTheSharedRowsToo) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    std::mt19937_64 rng(13);
+    LayerCase c = random_layer(rng, 7, dtype);
+    c.shared.resize(c.hidden.size());
+    std::ranges::generate(c.shared, [&] { return gaussian(rng); });
+    on_one_rank(c);
+    PlacementRegistry registry;
+    testing::load_and_activate(registry, c);
+    LocalGroup group(c.group);
+    const auto comm = group.join(Rank{0});
+    MoeLayer layer(c.options, *comm, registry, c.topology, c.source);
+    testing::RankStep step(c, Rank{0});
+    std::vector<float> output(c.hidden.size()), routed(c.hidden.size()), alone(c.hidden.size());
+    const auto rows = [&](std::vector<float>& values) {
+      return TensorView::contiguous(values.data(), DType::f32, {c.tokens(), hidden});
+    };
+    const TensorView routed_rows = rows(routed);
+    layer.forward(step.routes(), step.hidden(), rows(output), step.shared(), &routed_rows);
+    layer.forward(step.routes(), step.hidden(), rows(alone));
+    EXPECT_TRUE(same_bits(routed, alone));
+    std::ranges::transform(routed, c.shared, routed.begin(), std::plus<>());
+    EXPECT_TRUE(same_bits(output, routed));
   }
 }
 

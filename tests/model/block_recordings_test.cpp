@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -121,10 +122,60 @@ TEST_P(RecordedBlock, TheDirectEvaluationAgreesToo) {
                             std::span(run.topk_gates).subspan(t * k, k));
       std::ranges::transform(row.block_out, direct.begin() + static_cast<std::ptrdiff_t>(t * d),
                              [](double v) { return static_cast<float>(v); });
+      const auto hidden_row = std::span(hidden).subspan(t * d, d);
+      EXPECT_EQ(judge(route_directly(checkpoint, layer, hidden_row),
+                      std::span(run.topk_experts).subspan(t * k, k),
+                      std::span(run.topk_gates).subspan(t * k, k)),
+                RoutingVerdict::right)
+          << "token " << t;
     }
     EXPECT_LE(largest_difference(run.block_out, direct), 5e-6);
   }
 }
+
+class DirectRouter : public ::testing::TestWithParam<std::string> {};
+
+// An expert that isn't chosen in place of the least of those that are; a gate off by a thousandth.
+TEST_P(DirectRouter, TellsWrongExpertsAndWrongGates) {
+  const Checkpoint checkpoint = Checkpoint::open(testing::checkpoint_directory(GetParam()));
+  const LayerId layer = checkpoint.config().moe_layers.front();
+  const auto d = static_cast<std::size_t>(checkpoint.config().hidden);
+  const std::vector<float> hidden =
+      testing::Recording(GetParam()).hidden(checkpoint.block_name(layer));
+  for (std::size_t row = 0; row < hidden.size(); row += d) {
+    const DirectRouting direct =
+        route_directly(checkpoint, layer, std::span(hidden).subspan(row, d));
+    const std::vector<float> gates(direct.gates.begin(), direct.gates.end());
+    EXPECT_EQ(judge(direct, direct.experts, gates), RoutingVerdict::right);
+    std::vector<std::int32_t> experts = direct.experts;
+    while (std::ranges::count(direct.experts, experts.back()) > 0) {
+      experts.back() = (experts.back() + 1) % checkpoint.config().experts;
+    }
+    EXPECT_EQ(judge(direct, experts, gates), RoutingVerdict::other_experts);
+    std::vector<float> other_gates = gates;
+    other_gates.front() *= 1.001F;
+    EXPECT_EQ(judge(direct, direct.experts, other_gates), RoutingVerdict::other_gates);
+  }
+}
+
+// With a row of zeros no expert of these routers is better than another.
+TEST(DirectRouterTies, AreNoFault) {
+  const Checkpoint checkpoint = Checkpoint::open(testing::checkpoint_directory("qwen3_moe"));
+  const LayerId layer = checkpoint.config().moe_layers.front();
+  const std::vector<float> zeros(static_cast<std::size_t>(checkpoint.config().hidden), 0.0F);
+  const DirectRouting direct = route_directly(checkpoint, layer, zeros);
+  std::vector<std::int32_t> others;
+  for (std::int32_t e = checkpoint.config().experts; others.size() < direct.experts.size();) {
+    others.push_back(--e);
+  }
+  const std::vector<float> gates(direct.gates.begin(), direct.gates.end());
+  EXPECT_EQ(judge(direct, others, gates), RoutingVerdict::tied);
+}
+
+INSTANTIATE_TEST_SUITE_P(Routers, DirectRouter,
+                         ::testing::Values("deepseek_v2", "deepseek_v3", "gpt_oss", "llama4_text",
+                                           "phimoe", "qwen3_moe"),
+                         [](const auto& param) { return std::string(param.param); });
 
 INSTANTIATE_TEST_SUITE_P(
     Families, RecordedBlock,

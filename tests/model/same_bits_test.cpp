@@ -1,6 +1,7 @@
 // The first promise: an output's bits don't depend on how the work was spread.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <span>
 #include <string>
@@ -34,6 +35,11 @@ class Bench {
 
   std::string hash_of(const Spread& spread, const Placement& placement, const ProcessGroup& peers,
                       std::span<const std::int64_t> tokens_per_rank = {}) {
+    return hash(run(spread, placement, peers, hidden_, tokens_per_rank).block_out);
+  }
+
+  BlockRun run(const Spread& spread, const Placement& placement, const ProcessGroup& peers,
+               std::span<const float> rows, std::span<const std::int64_t> tokens_per_rank = {}) {
     PlacementRegistry registry;
     registry.load(testing::generation_of(placement, checkpoint_.config().moe_layers));
     registry.activate(placement.version());
@@ -42,10 +48,13 @@ class Bench {
     options.dtype = dtype_;
     options.selector = spread.selector;
     options.dedup = spread.dedup;
-    const BlockRun run = run_block(checkpoint_, layer_, options, store_, group, registry,
-                                   Topology::uniform(spread.ranks, spread.ranks % 2 == 0 ? 2 : 1),
-                                   hidden_, tokens_per_rank);
-    return hash(run.block_out);
+    return run_block(checkpoint_, layer_, options, store_, group, registry,
+                     Topology::uniform(spread.ranks, spread.ranks % 2 == 0 ? 2 : 1), rows,
+                     tokens_per_rank);
+  }
+  BlockRun run(const Spread& spread, std::span<const float> rows) {
+    return run(spread, Placement::contiguous(PlacementVersion{"runs"}, experts(), spread.ranks),
+               ProcessGroup::identity(spread.ranks), rows);
   }
 
   std::string hash_on_one_rank() {
@@ -54,6 +63,7 @@ class Bench {
                    ProcessGroup::identity(1));
   }
   std::int32_t experts() const { return checkpoint_.config().experts; }
+  std::size_t hidden() const { return static_cast<std::size_t>(checkpoint_.config().hidden); }
   std::int64_t tokens() const { return std::ssize(hidden_) / checkpoint_.config().hidden; }
 
  private:
@@ -98,6 +108,29 @@ TEST_P(SameBits, AnyDivisionOfTheTokensOverTheRanks) {
     EXPECT_EQ(bench.hash_of({ranks, Selector::round_robin, true}, placement,
                             testing::random_group(ranks, rng), tokens),
               expected);
+  }
+}
+
+// Router, routed experts and shared expert: gated, ungated, and gates that multiply the input.
+TEST_P(SameBits, ARowAloneAndAmong64Others) {
+  for (const std::string family : {"deepseek_v3", "qwen2_moe", "llama4_text"}) {
+    Bench bench(family, GetParam());
+    const std::size_t d = bench.hidden();
+    std::mt19937_64 rng(65);
+    std::normal_distribution<float> normal;
+    std::vector<float> rows(65 * d);
+    for (float& x : rows) x = normal(rng);
+    const BlockRun many = bench.run({3, Selector::round_robin, false}, rows);
+    for (const std::size_t row : {0U, 31U, 64U}) {
+      const BlockRun alone =
+          bench.run({1, Selector::first, false}, std::span(rows).subspan(row * d, d));
+      const std::size_t k = alone.topk_experts.size();
+      EXPECT_EQ(hash(std::span(many.experts_out).subspan(row * d, d)), hash(alone.experts_out));
+      EXPECT_EQ(hash(std::span(many.block_out).subspan(row * d, d)), hash(alone.block_out));
+      EXPECT_EQ(hash(std::span(many.topk_gates).subspan(row * k, k)), hash(alone.topk_gates));
+      EXPECT_TRUE(
+          std::ranges::equal(std::span(many.topk_experts).subspan(row * k, k), alone.topk_experts));
+    }
   }
 }
 

@@ -5,9 +5,12 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 
+#include "base/stream_state.h"
 #include "support/fault.h"
 
 namespace waybill {
@@ -35,6 +38,20 @@ class Registry : public ::testing::Test {
     registry.load(generation_of(v2));
   }
   PlacementRegistry registry;
+};
+
+// An event that can't say whether it has happened.
+class Unanswering final : public Event::State {
+ public:
+  explicit Unanswering(void (*fail)()) : fail_(fail) {}
+  bool ready() override {
+    fail_();
+    return false;
+  }
+  void wait() override { fail_(); }
+
+ private:
+  void (*const fail_)();
 };
 
 // Holds back a worker stream until opened.
@@ -190,6 +207,16 @@ TEST_F(Registry, EventOfFailedWorkStillGivesTheReferenceBack) {
   registry.acquire().release_after(event);
   EXPECT_THROW(event.wait(), std::runtime_error);
   EXPECT_EQ(registry.references(v1), 0);
+}
+
+TEST_F(Registry, AFaultOfTheDeviceCountsAsPastAndNothingElseDoes) {
+  const auto references_after = [&](void (*fail)()) {
+    registry.acquire().release_after(Event(std::make_shared<Unanswering>(fail)));
+    return registry.references(v1);
+  };
+  EXPECT_EQ(references_after([] { throw Error(Code::DeviceFault); }), 0);
+  EXPECT_EQ(references_after([] { throw std::bad_alloc(); }), 1);
+  EXPECT_EQ(references_after([] { throw 42; }), 2);
 }
 
 TEST(LeaseLifetime, LeaseOutlivesItsRegistry) {

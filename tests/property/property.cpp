@@ -12,11 +12,15 @@ void fail(const char* file, int line, const std::string& what) {
 
 void note(const std::string& text) { RC_LOG() << text << '\n'; }
 
+// A generator's range grows with the size of a case, from one value to all at the nominal size, so
+// that the last entries of a list would hardly ever be drawn.
 std::int64_t draw_integer(std::int64_t low, std::int64_t high) {
-  return *rc::gen::inRange(low, high);
+  return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(low, high));
 }
 
-std::uint64_t draw_bits() { return *rc::gen::arbitrary<std::uint64_t>(); }
+std::uint64_t draw_bits() {
+  return *rc::gen::resize(rc::kNominalSize, rc::gen::arbitrary<std::uint64_t>());
+}
 
 bool draw_bool() { return *rc::gen::arbitrary<bool>(); }
 

@@ -26,7 +26,8 @@ bool check(const std::string& name, void (*body)());
 /// Prints `text` beside the case if it fails.
 void note(const std::string& text);
 
-// The draws, for the body of a property only. They shrink towards the low end and the first entry.
+// The draws, for the body of a property only. Every value of a range is as likely as every other;
+// they shrink towards the low end and the first entry.
 
 /// In [low, high).
 std::int64_t draw_integer(std::int64_t low, std::int64_t high);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstddef>
 #include <stdexcept>
 
 namespace waybill::property {
@@ -29,6 +31,24 @@ TEST(Property, FailsWhenTheBodyThrows) {
   ::testing::internal::CaptureStderr();
   EXPECT_FALSE(check("throws", [] { throw std::runtime_error("from the body"); }));
   EXPECT_NE(::testing::internal::GetCapturedStderr().find("from the body"), std::string::npos);
+}
+
+std::array<int, 5> drawn{};
+int high_bits = 0;
+
+// 100 cases of 20 draws: each entry 400 times, give or take 18.
+TEST(Property, DrawsEveryEntryAboutAsOften) {
+  drawn = {};
+  high_bits = 0;
+  ASSERT_TRUE(check("spread", [] {
+    for (int i = 0; i < 20; ++i) ++drawn[static_cast<std::size_t>(draw_one_of({0, 1, 2, 3, 4}))];
+    if (draw_bits() >> 63U != 0) ++high_bits;
+  }));
+  for (const int times : drawn) {
+    EXPECT_GT(times, 250);
+    EXPECT_LT(times, 550);
+  }
+  EXPECT_GT(high_bits, 10) << "of 50, give or take 5";
 }
 
 PROPERTY(Property, DrawsStayInTheirRange) {

@@ -44,18 +44,20 @@ class LocalExchange final : public Completion::Pending {
 };
 
 void check_offsets(std::span<const std::int64_t> offsets, std::int32_t peers,
-                   std::string_view phase) {
+                   std::string_view phase, Code code, std::string_view field) {
   const auto entries = static_cast<std::size_t>(peers) + 1;
   if (offsets.size() != entries) {
-    throw Error(Code::SendOffsetMismatch)
+    throw Error(code)
         .at("phase", phase)
+        .at("field", field)
         .expected(fmt::format("{} offsets", entries))
         .found(offsets.size());
   }
   for (std::size_t p = 0; p + 1 < entries; ++p) {
     if (offsets[p] < 0 || offsets[p + 1] < offsets[p]) {
-      throw Error(Code::SendOffsetMismatch)
+      throw Error(code)
           .at("phase", phase)
+          .at("field", field)
           .at("peer_slot", p)
           .expected(fmt::format("at least {}", offsets[p]))
           .found(offsets[p + 1]);
@@ -95,8 +97,10 @@ void LocalCommunicator::all_gather(std::string_view phase, std::span<const std::
 }
 
 Completion LocalCommunicator::all_to_all_v(const AllToAllV& exchange) {
-  check_offsets(exchange.send_offsets, size(), exchange.phase);
-  check_offsets(exchange.recv_offsets, size(), exchange.phase);
+  check_offsets(exchange.send_offsets, size(), exchange.phase, Code::SendOffsetMismatch,
+                "send_offsets");
+  check_offsets(exchange.recv_offsets, size(), exchange.phase, Code::RecvSplitMismatch,
+                "recv_offsets");
   const auto peers = static_cast<std::size_t>(size());
   Round& round = rendezvous_->enter(self_);
   Contribution& contribution = round.peers[self_.index()];

@@ -11,12 +11,14 @@
 #include "placement/balance/cluster.h"
 #include "placement/balance/decision.h"
 #include "placement/balance/eplb_layer.h"
+#include "placement/balance/exact_layer.h"
 #include "placement/balance/frontier.h"
 #include "placement/balance/homes.h"
 #include "placement/balance/index.h"
 #include "placement/balance/objective.h"
 #include "placement/balance/refill.h"
 #include "placement/balance/slots.h"
+#include "placement/balance/solve_layer.h"
 #include "waybill/error.h"
 
 namespace waybill {
@@ -75,7 +77,7 @@ class Planner {
       plan.reason = "stays: no load signal";
       return held;
     }
-    const std::vector<Candidate> found = candidates(problem, layer, held);
+    const std::vector<Candidate> found = candidates(problem, layer, held, plan.proof);
     const auto best = std::ranges::min_element(found, {}, &Candidate::ratio);
     plan.attainable_ratio = best->ratio;
     if (held.empty()) {
@@ -96,7 +98,7 @@ class Planner {
   }
 
   std::vector<Candidate> candidates(const LayerProblem& problem, std::size_t layer,
-                                    const SlotLists& held) const {
+                                    const SlotLists& held, std::optional<Proof>& proof) const {
     std::vector<Candidate> found;
     if (eplb_) {
       const SlotLists lists = eplb_lists(*eplb_, layer, problem.ranks());
@@ -107,8 +109,12 @@ class Planner {
     if (!held.empty()) {
       if (const auto start = refill(problem, held)) found = frontier(problem, *start, held);
     }
-    if (found.empty() || found.back().ratio > kNearlyEven) {
-      found.push_back(from_scratch(problem, held));
+    if (options_.solver == Solver::exact) {
+      const ExactLayer exact = solve_exactly(problem, solve_layer(problem), options_.exact_seconds);
+      found.push_back(from_scratch(problem, exact.experts, held));
+      proof = exact.proof;
+    } else if (found.empty() || found.back().ratio > kNearlyEven) {
+      found.push_back(from_scratch(problem, solve_layer(problem), held));
     }
     return found;
   }
@@ -160,6 +166,14 @@ class Planner {
   std::optional<EplbPlan> eplb_;
 };
 
+void check_seconds(const BalanceOptions& options) {
+  if (std::isfinite(options.exact_seconds) && options.exact_seconds > 0) return;
+  throw Error(Code::InvalidValue)
+      .at("field", "exact_seconds")
+      .expected("above 0")
+      .found(options.exact_seconds);
+}
+
 void check_pay_off(const BalanceOptions& options) {
   if (!options.pay_off) return;
   const auto want = [](std::string_view field, double value) {
@@ -186,6 +200,7 @@ BalancePlan balance(const LoadMatrix& load, const Cluster& cluster,
   const Planner planner(load, cluster, in_force, options);
   check_in_force(load, cluster, in_force);
   check_pay_off(options);
+  check_seconds(options);
   BalancePlan plan;
   plan.warnings = planner.warnings();
   warn_of_zero_layers(load, plan);
@@ -222,6 +237,24 @@ std::uint64_t BalancePlan::migration_bytes() const {
   std::uint64_t sum = 0;
   for (const LayerPlan& layer : layers) sum += layer.after.migration_bytes;
   return sum;
+}
+
+std::string_view name(Solver solver) {
+  switch (solver) {
+    case Solver::waybill: return "waybill";
+    case Solver::eplb: return "eplb";
+    case Solver::exact: return "exact";
+  }
+  return "";
+}
+
+std::string_view name(ProofStatus status) {
+  switch (status) {
+    case ProofStatus::optimal: return "optimal";
+    case ProofStatus::bounded: return "bounded";
+    case ProofStatus::timed_out: return "timed_out";
+  }
+  return "";
 }
 
 std::string_view name(Verdict verdict) {

@@ -43,11 +43,6 @@ class InForce {
   std::vector<char> holds_;  // [P, E]
 };
 
-bool interchangeable(const LayerProblem& problem, std::int32_t a, std::int32_t b) {
-  return problem.slots_on(a) == problem.slots_on(b) &&
-         problem.speed[at(a)] == problem.speed[at(b)] && problem.node[at(a)] == problem.node[at(b)];
-}
-
 // Renames ranks so that most experts stay where they are, the best-matching pair first.
 SlotLists match_ranks(const LayerProblem& problem, SlotLists lists, const InForce& in_force) {
   struct Pair {
@@ -57,7 +52,7 @@ SlotLists match_ranks(const LayerProblem& problem, SlotLists lists, const InForc
   std::vector<Pair> pairs;
   for (std::int32_t list = 0; list < problem.ranks(); ++list) {
     for (std::int32_t rank = 0; rank < problem.ranks(); ++rank) {
-      if (!interchangeable(problem, list, rank)) continue;
+      if (!problem.interchangeable(list, rank)) continue;
       const auto stays = [&](std::int32_t e) { return in_force.holds(rank, e); };
       pairs.push_back({std::ranges::count_if(lists[at(list)], stays), list, rank});
     }
@@ -88,9 +83,9 @@ std::vector<Candidate> frontier(const LayerProblem& problem, const SlotLists& st
   return reached;
 }
 
-Candidate from_scratch(const LayerProblem& problem, const SlotLists& in_force) {
+Candidate from_scratch(const LayerProblem& problem, std::vector<std::int32_t> experts,
+                       const SlotLists& in_force) {
   const InForce held(problem, in_force);
-  std::vector<std::int32_t> experts = solve_layer(problem);
   if (!in_force.empty()) {
     experts = slots_of(match_ranks(problem, lists_of(problem, experts), held));
   }

@@ -24,8 +24,9 @@ struct Candidate {
 std::vector<Candidate> frontier(const LayerProblem& problem, const SlotLists& start,
                                 const SlotLists& in_force);
 
-// A placement made without regard to the one in force, its ranks then named so that few slots
-// change: ranks of equal speed, slots and node stand for each other.
-Candidate from_scratch(const LayerProblem& problem, const SlotLists& in_force);
+// `experts` (by slot), a placement made without regard to the one in force, its ranks renamed so
+// that few slots change: ranks of equal speed, slots and node stand for each other.
+Candidate from_scratch(const LayerProblem& problem, std::vector<std::int32_t> experts,
+                       const SlotLists& in_force);
 
 }  // namespace waybill

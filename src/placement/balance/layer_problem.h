@@ -26,6 +26,11 @@ struct LayerProblem {
   std::int32_t slots_on(std::int32_t rank) const {
     return slot_end[static_cast<std::size_t>(rank)] - first_slot(rank);
   }
+  // Whether two ranks stand for each other: exchanging all that they hold changes nothing.
+  bool interchangeable(std::int32_t rank, std::int32_t other) const {
+    const auto a = static_cast<std::size_t>(rank), b = static_cast<std::size_t>(other);
+    return slots_on(rank) == slots_on(other) && speed[a] == speed[b] && node[a] == node[b];
+  }
 };
 
 }  // namespace waybill

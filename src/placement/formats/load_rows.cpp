@@ -12,8 +12,8 @@
 namespace waybill {
 namespace {
 
-bool contains(std::span<const LayerId> layers, LayerId layer) {
-  return std::ranges::find(layers, layer) != layers.end();
+bool contains(std::span<const LayerId> sorted, LayerId layer) {
+  return std::ranges::binary_search(sorted, layer);
 }
 
 class RowNaming {
@@ -115,9 +115,10 @@ class RowNaming {
 }  // namespace
 
 std::vector<LayerId> layers_around(std::int32_t count, std::span<const LayerId> dense) {
-  std::vector<LayerId> layers;
+  std::vector<LayerId> layers, sorted(dense.begin(), dense.end());
+  std::ranges::sort(sorted);
   for (std::int32_t id = 0; layers.size() < static_cast<std::size_t>(count); ++id) {
-    if (!contains(dense, LayerId(id))) layers.emplace_back(id);
+    if (!contains(sorted, LayerId(id))) layers.emplace_back(id);
   }
   return layers;
 }
@@ -143,6 +144,12 @@ std::vector<double> fold_slots(std::span<const double> by_slot, std::int32_t row
         .at("field", "slots to experts")
         .expected(fmt::format("{} layers", layers))
         .found(slot_experts.size());
+  }
+  if (count > slots) {  // ids alone must not size the sums
+    throw Error(Code::ReplicaCardinalityZero)
+        .at("file", file)
+        .expected(fmt::format("a slot for each of {} experts", count))
+        .found(fmt::format("{} slots", slots));
   }
   std::vector<double> folded(layers * count, 0);
   for (std::size_t row = 0; row < layers; ++row) {

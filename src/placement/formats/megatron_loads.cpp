@@ -12,6 +12,9 @@
 namespace waybill {
 namespace {
 
+constexpr std::int64_t most_slots = std::int64_t{1} << 20U;
+constexpr std::size_t most_loads = std::size_t{1} << 28U;  // 2 GiB of sums
+
 std::int32_t scalar_in(const NpzFile& file, std::string_view key) {
   const NpyArray& array = file.at(key);
   const std::vector<double> values = array.numbers();
@@ -61,8 +64,11 @@ class GroupLoads {
     if (first) {
       shape_ = loads.shape;
       ranks_ = ranks;
-      if (shape_.size() != 3 || std::ranges::find(shape_, 0) != shape_.end()) {
-        throw shape_fault(file, loads).expected("[layers, forwards, slots]");
+      if (shape_.size() != 3 || std::ranges::find(shape_, 0) != shape_.end() ||
+          shape_[0] > most_slots || shape_[2] > most_slots ||
+          loads.bytes.size() / size_of(loads.dtype) > most_loads) {
+        throw shape_fault(file, loads)
+            .expected(fmt::format("[layers, forwards, slots], at most {} loads", most_loads));
       }
       layers_ = layer_numbers(file, static_cast<std::size_t>(shape_[0]));
       sum_.assign(loads.numbers().size(), 0);

@@ -22,7 +22,19 @@ std::int32_t largest_expert(const PlacementTable& table) {
   return largest;
 }
 
+Error uncovered(const PlacementTable& table, std::size_t layer, const std::string& file) {
+  return Error(Code::ReplicaCardinalityZero)
+      .at("file", file)
+      .at("layer", layer_at(table, layer))
+      .expected(fmt::format("a slot for each of {} experts", table.experts));
+}
+
 void check_coverage(const PlacementTable& table, std::size_t layer, const std::string& file) {
+  std::size_t slots = 0;
+  for (const auto& list : table.slots[layer]) slots += list.size();
+  if (std::cmp_less(slots, table.experts)) {  // an id alone must not size anything
+    throw uncovered(table, layer, file).found(fmt::format("{} slots", slots));
+  }
   std::vector<char> placed(static_cast<std::size_t>(table.experts), 0);
   for (std::size_t rank = 0; rank < table.slots[layer].size(); ++rank) {
     for (std::int32_t e : table.slots[layer][rank]) {
@@ -39,11 +51,8 @@ void check_coverage(const PlacementTable& table, std::size_t layer, const std::s
   }
   const auto missing = std::ranges::find(placed, 0);
   if (missing == placed.end()) return;
-  throw Error(Code::ReplicaCardinalityZero)
-      .at("file", file)
-      .at("layer", layer_at(table, layer))
+  throw uncovered(table, layer, file)
       .at("expert", missing - placed.begin())
-      .expected(fmt::format("a slot for each of {} experts", table.experts))
       .found(fmt::format("{} without", std::ranges::count(placed, 0)));
 }
 

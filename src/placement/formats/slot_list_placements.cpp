@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -119,24 +120,24 @@ PlacementTable sglang_placement(const JsonDocument& document, const FileHints& h
 std::string sglang_text(const PlacementTable& table) {
   want_layers(table, FileFormat::sglang);
   const SlotRows moe = equal_rows(table, FileFormat::sglang);
-  LayerId last = table.layers.back();
-  for (LayerId layer : table.layers) last = std::max(last, layer);
-  for (LayerId layer : table.dense_layers) last = std::max(last, layer);
-  SlotRows rows(last.index() + 1);
-  for (std::size_t i = 0; i < moe.size(); ++i) rows[table.layers[i].index()] = moe[i];
-  for (std::size_t id = 0; id < rows.size(); ++id) {
-    if (!rows[id].empty()) continue;
-    const LayerId layer(static_cast<std::int32_t>(id));
-    if (std::ranges::find(table.dense_layers, layer) == table.dense_layers.end()) {
+  // A dense layer has a row too; any map that covers the experts serves.
+  std::vector<std::int32_t> any;
+  for (std::size_t slot = 0; slot < moe[0].size(); ++slot) {
+    any.push_back(static_cast<std::int32_t>(slot) % table.experts);
+  }
+  std::map<LayerId, const std::vector<std::int32_t>*> known;
+  for (LayerId layer : table.dense_layers) known[layer] = &any;
+  for (std::size_t i = 0; i < moe.size(); ++i) known[table.layers[i]] = &moe[i];
+  SlotRows rows;
+  for (const auto& [layer, row] : known) {
+    const LayerId next(static_cast<std::int32_t>(rows.size()));
+    if (layer != next) {
       throw Error(Code::MissingField)
           .at("format", FileFormat::sglang)
-          .at("layer", layer)
+          .at("layer", next)
           .expected("a placement, or the layer among the dense ones: the format lists all layers");
     }
-    // A dense layer has a row too; any map that covers the experts serves.
-    for (std::size_t slot = 0; slot < moe[0].size(); ++slot) {
-      rows[id].push_back(static_cast<std::int32_t>(slot) % table.experts);
-    }
+    rows.push_back(*row);
   }
   // The engine refuses further keys.
   return fmt::format("{{\"physical_to_logical_map\": {}}}\n", rows_text(rows));
@@ -164,9 +165,8 @@ bool is_eplb(JsonValue root) {
 
 PlacementTable eplb_placement(const JsonDocument& document, const FileHints& hints) {
   const JsonValue root = document.root();
-  const auto slots = find_one(root, "phy2log", "physical_to_logical_map");
-  PlacementTable table =
-      table_of_rows(read_slot_rows(*slots), FileFormat::eplb, hints, document.file());
+  const SlotRows rows = read_slot_rows(*find_one(root, "phy2log", "physical_to_logical_map"));
+  PlacementTable table = table_of_rows(rows, FileFormat::eplb, hints, document.file());
   if (const auto ranks = root.find("phyrank")) {
     const SlotRows numbers = read_slot_rows(*ranks);
     if (numbers.size() != table.slots.size()) {
@@ -176,7 +176,7 @@ PlacementTable eplb_placement(const JsonDocument& document, const FileHints& hin
     }
     for (const auto& row : numbers) {
       table.replicas.push_back(over_ranks(row, hints, document.file()));
-      if (row.size() != read_slot_rows(*slots)[0].size()) {
+      if (row.size() != rows[0].size()) {
         throw ranks->error(Code::ShapeMismatch).expected("as many slots as phy2log has");
       }
     }

@@ -130,7 +130,8 @@ class RankStatistics {
 // rank0.safetensors, rank1.safetensors, … without a gap.
 std::vector<std::string> rank_files(const std::string& folder) {
   std::set<std::int32_t> ranks;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+  std::error_code failed;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, failed)) {
     const std::string file = entry.path().filename();
     std::int32_t rank = -1;
     if (!file.starts_with("rank") || !file.ends_with(".safetensors")) continue;
@@ -138,6 +139,7 @@ std::vector<std::string> rank_files(const std::string& folder) {
     const auto [rest, failure] = std::from_chars(file.data() + 4, end, rank);
     if (failure == std::errc{} && std::string_view(rest) == ".safetensors") ranks.insert(rank);
   }
+  if (failed) throw Error(Code::FileUnreadable).at("file", folder).found(failed.message());
   std::vector<std::string> paths;
   for (std::int32_t rank : ranks) {
     if (std::cmp_not_equal(rank, paths.size())) {

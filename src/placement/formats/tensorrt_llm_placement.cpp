@@ -14,7 +14,8 @@ LayerId layer_of_key(JsonValue member) {
   const std::string_view key = member.key();
   std::int32_t id = -1;
   const auto [rest, failure] = std::from_chars(key.data(), key.data() + key.size(), id);
-  if (failure != std::errc{} || rest != key.data() + key.size() || id < 0) {
+  constexpr std::int32_t most_layers = 1 << 20;
+  if (failure != std::errc{} || rest != key.data() + key.size() || id < 0 || id >= most_layers) {
     throw member.error(Code::InvalidValue).expected("a model layer as key").found(key);
   }
   return LayerId(id);

@@ -7,66 +7,11 @@
 
 #include "placement/formats/placement_rows.h"
 #include "placement/formats/placements.h"
+#include "placement/manifest_checks.h"
 #include "waybill/placement.h"
 
 namespace waybill {
 namespace {
-
-std::optional<JsonValue> member(JsonValue object, std::string_view name,
-                                std::string_view short_name) {
-  const auto value = object.find(name);
-  return value ? value : object.find(short_name);
-}
-
-// What the manifest reader wants to know beforehand, from the manifest itself where it is there.
-struct ManifestSize {
-  std::int32_t experts = 0, ranks = 0;
-  std::vector<LayerId> layers;  // none: one placement for every layer
-
-  void count(JsonValue object) {
-    if (const auto by_rank = object.find("experts_by_rank")) {
-      ranks = std::max(ranks, static_cast<std::int32_t>(by_rank->size()));
-      for (JsonValue list : by_rank->elements()) {
-        for (std::int64_t e : list.as_integers()) count_expert(e);
-      }
-    }
-    const auto slots = object.find("slots");
-    if (!slots) return;
-    for (JsonValue slot : slots->elements()) {
-      if (const auto e = member(slot, "logical_expert_id", "logical_expert")) {
-        count_expert(e->as_integer());
-      }
-      if (const auto rank = member(slot, "destination_rank", "rank")) {
-        ranks = std::max(ranks, static_cast<std::int32_t>(rank->as_integer(0, 1 << 20)) + 1);
-      }
-    }
-  }
-
- private:
-  void count_expert(std::int64_t e) {
-    experts =
-        std::max(experts, static_cast<std::int32_t>(std::clamp<std::int64_t>(e, -1, 1 << 20)) + 1);
-  }
-};
-
-ManifestSize size_of_manifest(JsonValue root, const FileHints& hints) {
-  ManifestSize size;
-  size.count(root);
-  if (const auto layers = root.find("layers")) {
-    for (JsonValue layer : layers->elements()) {
-      size.count(layer);
-      size.layers.emplace_back(static_cast<std::int32_t>(layer.at("layer").as_integer(0, 1 << 20)));
-    }
-  }
-  if (const auto experts = root.find("logical_experts")) {
-    size.experts = static_cast<std::int32_t>(experts->as_integer(1, 1 << 20));
-  }
-  if (const auto ranks = root.find("ranks")) {
-    size.ranks = static_cast<std::int32_t>(ranks->as_integer(1, 1 << 20));
-  }
-  size.experts = hints.experts.value_or(size.experts);
-  return size;
-}
 
 SlotLists lists_of_placement(const Placement& placement) {
   SlotLists lists;
@@ -102,7 +47,7 @@ void read_copies(JsonValue object, PlacementTable& table) {
     auto& own = lists.emplace_back();
     for (std::int64_t n : list.as_integers(0, 1 << 20)) own.push_back(static_cast<std::int32_t>(n));
   }
-  const SlotLists& slots = table.slots[table.replicas.size()];
+  const SlotLists& slots = table.slots.back();
   const bool same = std::ranges::equal(lists, slots, {}, &std::vector<std::int32_t>::size,
                                        &std::vector<std::int32_t>::size);
   if (!same) {
@@ -169,21 +114,28 @@ std::string slots_text(const PlacementTable& table, std::size_t i) {
   return text + "\n ]";
 }
 
-std::string layer_text(const PlacementTable& table, std::size_t i) {
+// Whether some layer's copies don't just count up; the copies of all are stated then.
+bool states_copies(const PlacementTable& table) {
+  for (std::size_t i = 0; i < table.replicas.size(); ++i) {
+    if (table.replicas[i] != replica_numbers(table.slots[i], table.experts)) return true;
+  }
+  return false;
+}
+
+std::string layer_text(const PlacementTable& table, std::size_t i, bool with_copies) {
   std::string text = table.fingerprints.empty() ? lists_text("experts_by_rank", table.slots[i])
                                                 : slots_text(table, i);
-  const bool counted_up =
-      table.replicas.empty() || table.replicas[i] == replica_numbers(table.slots[i], table.experts);
-  if (!counted_up) text += ",\n " + lists_text("copies_by_rank", table.replicas[i]);
+  if (with_copies) text += ",\n " + lists_text("copies_by_rank", table.replicas[i]);
   return text;
 }
 
 std::string table_text(const PlacementTable& table) {
-  if (table.every_layer) return layer_text(table, 0);
+  const bool with_copies = states_copies(table);
+  if (table.every_layer) return layer_text(table, 0, with_copies);
   std::string text = "\"layers\": [";
   for (std::size_t i = 0; i < table.slots.size(); ++i) {
     text += fmt::format("{}\n {{\"layer\": {}, {}}}", i == 0 ? "" : ",", table.layers[i].value,
-                        layer_text(table, i));
+                        layer_text(table, i, with_copies));
   }
   return text + "\n ]";
 }
@@ -200,37 +152,37 @@ std::string load_text(const LoadProvenance& load) {
 
 PlacementTable waybill_placement(const JsonDocument& document, const FileHints& hints) {
   const JsonValue root = document.root();
-  const ManifestSize size = size_of_manifest(root, hints);
-  if (size.experts < 1 || size.ranks < 1) {
-    throw root.error(Code::MissingField).expected("slots of ranks").found("none");
-  }
-  const bool every_layer = size.layers.empty();
-  const std::vector<LayerId> layers = every_layer ? std::vector{LayerId(0)} : size.layers;
+  Faults first;
   const Generation generation =
-      read_placement_manifest(document.file(), size.experts, size.ranks, layers);
+      read_placement_manifest(document, ManifestUse{.experts = hints.experts}, first);
 
   PlacementTable table;
-  table.experts = size.experts;
-  table.every_layer = every_layer;
-  if (!every_layer) table.layers = size.layers;
   table.version = generation.version;
   table.generation = generation.number;
   table.checkpoint = generation.checkpoint;
   table.group = generation.group;
+  table.every_layer = !root.find("layers");
   bool stated = false;
-  for (LayerId layer : layers) {
+  const auto take = [&](LayerId layer, JsonValue object) {
     const Placement& placement = generation.layer(layer);
+    table.experts = placement.experts();
     table.slots.push_back(lists_of_placement(placement));
     table.fingerprints.push_back(fingerprints_of(placement));
     stated = stated || std::ranges::any_of(table.fingerprints.back(),
                                            [](const auto& digest) { return !digest.empty(); });
-  }
-  if (!stated) table.fingerprints.clear();
-  if (every_layer) {
-    read_copies(root, table);
+    read_copies(object, table);
+  };
+  if (table.every_layer) {
+    take(generation.layers.begin()->first, root);
   } else {
-    for (JsonValue layer : root.at("layers").elements()) read_copies(layer, table);
+    for (JsonValue object : root.at("layers").elements()) {
+      const LayerId layer(static_cast<std::int32_t>(object.at("layer").as_integer()));
+      table.layers.push_back(layer);
+      take(layer, object);
+    }
   }
+  if (table.slots.empty()) throw root.error(Code::MissingField).expected("layers").found("none");
+  if (!stated) table.fingerprints.clear();
   if (!table.replicas.empty() && table.replicas.size() != table.slots.size()) {
     throw root.error(Code::MissingField).expected("copies_by_rank in every layer or in none");
   }
