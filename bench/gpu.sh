@@ -18,6 +18,7 @@ while (($#)); do
     --sanitize) sanitize=1 ;;
     --no-bench) bench=0 ;;
     --quick) options+=(--quick) ;;
+    -h | --help) sed -n '2,10s/^# \?//p' "$0"; exit 0 ;;
     *) sed -n '2,10s/^# \?//p' "$0" >&2; exit 2 ;;
   esac
   shift
@@ -44,7 +45,12 @@ build() {
   ! grep -q '^-- CUDA: off' "$log" || fail "can't build here: no nvcc found"
   cmake --build build/gpu --target gpu_bundle
 }
-[[ -n $binaries ]] || build
+if [[ -z $binaries ]]; then
+  # Building takes minutes, so what can be known before is said before.
+  [[ -e /dev/nvidiactl || -e /dev/dxg ]] ||
+    fail "no NVIDIA GPU here (no /dev/nvidiactl); --binaries takes what another machine built"
+  build
+fi
 tests=$binaries/cuda_test
 [[ -x $tests && -f $binaries/libwaybill_gpu.so ]] ||
   fail "$binaries holds no cuda_test and libwaybill_gpu.so; make it with the target gpu_bundle"

@@ -43,11 +43,11 @@ DevicePlanTables one_rank_tables(std::int32_t experts, std::int32_t topk) {
 struct Plan {
   Plan(std::int32_t experts, std::int32_t topk, std::int32_t max_tokens)
       : tables(one_rank_tables(experts, topk)),
-        workspace(gpu, DevicePlan::workspace_bytes(tables, max_tokens)),
+        workspace(gpu, CudaPlan::workspace_bytes(tables, max_tokens)),
         plan(tables, max_tokens, workspace) {}
   DevicePlanTables tables;
   Workspace workspace;
-  DevicePlan plan;
+  CudaPlan plan;
 };
 
 std::vector<ExpertWeights> engine_weights(std::int64_t experts, std::int64_t hidden,
@@ -63,14 +63,16 @@ std::vector<ExpertWeights> engine_weights(std::int64_t experts, std::int64_t hid
 }
 
 struct Layer {
-  Layer(std::int32_t experts_, std::int32_t topk, std::int32_t max_tokens, std::int32_t hidden,
+  Layer(std::int32_t experts_, std::int32_t topk_, std::int32_t max_tokens, std::int32_t hidden,
         std::int32_t ff, std::uint16_t* w1, std::uint16_t* w2, ProductKernel kernel)
-      : tables(one_rank_tables(experts_, topk)),
-        experts(DeviceExperts::borrow(engine_weights(experts_, hidden, ff, w1, w2), gpu)),
-        layer({.max_tokens = max_tokens, .kernel = kernel}, tables, experts) {}
-  DevicePlanTables tables;
-  DeviceExperts experts;
-  DeviceLayer layer;
+      : topk(topk_),
+        experts(std::make_shared<const CudaExperts>(
+            CudaExperts::borrow(engine_weights(experts_, hidden, ff, w1, w2), gpu))),
+        layer({.max_tokens = max_tokens, .topk = topk}, one_rank_tables(experts_, topk), experts,
+              kernel) {}
+  std::int32_t topk;
+  std::shared_ptr<const CudaExperts> experts;
+  CudaLayer layer;
 };
 
 }  // namespace
@@ -86,8 +88,11 @@ void* waybill_gpu_plan(int experts, int topk, int max_tokens) {
 }
 void waybill_gpu_free_plan(void* plan) { delete static_cast<Plan*>(plan); }
 int waybill_gpu_build(void* plan, int tokens, const int* ids, void* stream) {
-  return guarded(
-      [&] { static_cast<Plan*>(plan)->plan.build(tokens, ids, Stream::borrow(gpu, stream)); });
+  return guarded([&] {
+    CudaPlan& p = static_cast<Plan*>(plan)->plan;
+    p.build(TensorView::contiguous(ids, DType::i32, {tokens, p.view().topk}, gpu),
+            Stream::borrow(gpu, stream), {});
+  });
 }
 // Device address of a column of the plan, for whoever checks it: 0 send_order, 1 send_position,
 // 2 key_offsets, 3 expert_counts.
@@ -115,7 +120,8 @@ int waybill_gpu_combine(void* plan, const void* rows, const float* gates, void* 
                     .shared = nullptr,
                     .output = output,
                     .output_dtype = DType::bf16,
-                    .hidden = hidden},
+                    .hidden = hidden,
+                    .bad_gate = static_cast<Plan*>(plan)->plan.first_bad_gate()},
                    static_cast<cudaStream_t>(stream));
   });
 }
@@ -136,10 +142,9 @@ int waybill_gpu_forward(void* layer, int tokens, const int* ids, const float* ga
                         void* output, void* stream) {
   return guarded([&] {
     Layer& l = *static_cast<Layer*>(layer);
-    const std::int64_t d = l.experts.hidden();
-    l.layer.forward({.tokens = tokens,
-                     .experts = ids,
-                     .gates = gates,
+    const std::int64_t d = l.experts->hidden();
+    l.layer.forward({.experts = TensorView::contiguous(ids, DType::i32, {tokens, l.topk}, gpu),
+                     .gates = TensorView::contiguous(gates, DType::f32, {tokens, l.topk}, gpu),
                      .hidden = TensorView::contiguous(hidden, DType::bf16, {tokens, d}, gpu),
                      .output = TensorView::contiguous(output, DType::bf16, {tokens, d}, gpu)},
                     Stream::borrow(gpu, stream));

@@ -92,7 +92,7 @@ class HostPlan {
 
  private:
   friend class HostPlanBuilder;
-  friend class DevicePlan;  // its read_back()
+  friend class CudaPlan;  // DevicePlan's, for read_back()
   std::int32_t tokens_ = 0, topk_ = 0, experts_ = 0, peers_ = 0;
   bool dedup_ = false;
   std::uint32_t status_ = 0;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "cuda/layer_case.h"
@@ -63,7 +64,7 @@ TEST(DeviceLayer, TheSharedExpertsRowsAreAddedLast) {
   const auto shared_gpu = on_gpu(shared);
   layer.upload(in);
   DeviceStep step = layer.step(6);
-  step.shared = shared_gpu.data();
+  step.shared = testing::matrix(shared_gpu, DType::f32, 6, kShape.hidden);
   layer.layer().forward(step, layer.stream());
   const std::vector<float> found = layer.output(6);
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], routed[i] + shared[i]);
@@ -75,10 +76,11 @@ TEST(DeviceLayer, TheWorkspaceIsToldUpFront) {
     LayerCase layer(kShape, tokens, 5);
     const std::size_t routes = static_cast<std::size_t>(tokens) * 2;
     const std::size_t activated = routes * 64 * size_of(DType::bf16);
-    const std::size_t returned = routes * 128 * size_of(layer.options().return_dtype);
-    EXPECT_EQ(DeviceLayer::workspace_bytes(layer.options(), layer.tables(), layer.experts()),
-              DevicePlan::workspace_bytes(layer.tables(), tokens) + Workspace::padded(activated) +
-                  Workspace::padded(returned) + Workspace::padded(2 * sizeof(std::uint32_t)));
+    const std::size_t returned = routes * 128 * size_of(DType::bf16);
+    EXPECT_EQ(layer.layer().workspace_bytes(),
+              CudaPlan::workspace_bytes(layer.layer().tables(), tokens) +
+                  Workspace::padded(activated) + Workspace::padded(returned) +
+                  Workspace::padded(2 * sizeof(std::uint32_t)));
   }
 }
 
@@ -92,12 +94,55 @@ TEST(DeviceLayer, WrongShapesDtypesAndSizesAreRefused) {
   EXPECT_EQ(refused([](DeviceStep& s) { s.hidden.shape[1] = 64; }), Code::ShapeMismatch);
   EXPECT_EQ(refused([](DeviceStep& s) { s.hidden.dtype = DType::f32; }), Code::DtypeMismatch);
   EXPECT_EQ(refused([](DeviceStep& s) { s.output.dtype = DType::f16; }), Code::DtypeMismatch);
+  EXPECT_EQ(refused([](DeviceStep& s) { s.gates.dtype = DType::bf16; }), Code::DtypeMismatch);
+  EXPECT_EQ(refused([](DeviceStep& s) { s.experts.shape[1] = 3; }), Code::ShapeMismatch);
   EXPECT_EQ(refused([](DeviceStep& s) { s.hidden.strides[0] = 129; }), Code::InvalidValue);
+  EXPECT_EQ(refused([](DeviceStep& s) { s.output.strides[0] = 256; }), Code::InvalidValue);
   EXPECT_EQ(refused([](DeviceStep& s) {
-              s.tokens = 11;
-              s.hidden.shape[0] = s.output.shape[0] = 11;
+              for (TensorView* view : {&s.experts, &s.gates, &s.hidden, &s.output}) {
+                view->shape[0] = 11;
+              }
             }),
             Code::WorkspaceTooSmall);
+}
+
+// They would end the device's context, and with it the process's use of the device.
+TEST(DeviceLayer, MemoryOfAnotherDeviceAndNoMemoryAreRefusedBeforeAKernelReadsThem) {
+  LayerCase layer(kShape, 10, 6);
+  const StepInput in = layer.random_input(10);
+  const std::vector<float> expected = layer.run(in);
+  TensorView DeviceStep::*const tensors[] = {&DeviceStep::experts, &DeviceStep::gates,
+                                             &DeviceStep::hidden, &DeviceStep::output};
+  for (TensorView DeviceStep::*const tensor : tensors) {
+    DeviceStep step = layer.step(10);
+    (step.*tensor).device = Device{};
+    EXPECT_EQ(fault([&] { layer.layer().forward(step, layer.stream()); }).code(),
+              Code::DeviceUnavailable);
+    step = layer.step(10);
+    (step.*tensor).data = nullptr;
+    EXPECT_EQ(fault([&] { layer.layer().forward(step, layer.stream()); }).code(),
+              Code::InvalidValue);
+  }
+  EXPECT_EQ(layer.run(in), expected);
+}
+
+TEST(DeviceLayer, AGateThatIsNotFiniteIsNamedAtTheStatusReadUnlessItsRouteIsDropped) {
+  LayerCase layer(kShape, 20, 9);
+  const StepInput good = layer.random_input(20);
+  const std::vector<float> expected = layer.run(good);
+  StepInput bad = good;
+  bad.gates[21] = std::numeric_limits<float>::infinity();
+  bad.gates[11] = std::numeric_limits<float>::quiet_NaN();
+  layer.run(bad);
+  const Error error = fault([&] { layer.layer().check(layer.stream()); });
+  EXPECT_EQ(error.code(), Code::GateNotFinite);
+  EXPECT_EQ(error.coordinate("token"), "5");
+  EXPECT_EQ(error.coordinate("route slot"), "1");
+  bad.experts[21] = bad.experts[11] = dropped_route;
+  layer.run(bad);
+  layer.layer().check(layer.stream());
+  EXPECT_EQ(layer.run(good), expected);
+  layer.layer().check(layer.stream());
 }
 
 TEST(DeviceExperts, EngineTensorsAreUsedInPlaceAndOtherLayoutsRefused) {
@@ -112,18 +157,21 @@ TEST(DeviceExperts, EngineTensorsAreUsedInPlaceAndOtherLayoutsRefused) {
     w.up = TensorView::contiguous(w1.data() + (e * 2 + 1) * ff * d, DType::bf16, {ff, d}, gpu);
     w.down = TensorView::contiguous(w2.data() + e * d * ff, DType::bf16, {d, ff}, gpu);
   }
-  const DeviceExperts in_place = DeviceExperts::borrow(slots, gpu);
+  const CudaExperts in_place = CudaExperts::borrow(slots, gpu);
   EXPECT_EQ(in_place.slots(), experts);
   EXPECT_EQ(in_place.gate_up_stride(), d);
   const auto refused = [&](auto change) {
     std::vector<ExpertWeights> changed = slots;
     change(changed[2]);
-    return fault([&] { DeviceExperts::borrow(changed, gpu); }).code();
+    return fault([&] { borrow_experts(changed, gpu); }).code();
   };
   EXPECT_EQ(refused([](ExpertWeights& w) { std::swap(w.up.strides[0], w.up.strides[1]); }),
             Code::InvalidValue);
   EXPECT_EQ(refused([](ExpertWeights& w) { w.down.dtype = DType::f16; }), Code::DtypeMismatch);
   EXPECT_EQ(refused([](ExpertWeights& w) { w.down.shape[0] = 63; }), Code::ShapeMismatch);
+  EXPECT_EQ(refused([](ExpertWeights& w) { w.up.device = Device{}; }), Code::DeviceUnavailable);
+  const std::vector<const ExpertWeights*> on_the_device{&slots[0]};
+  EXPECT_EQ(fault([&] { copy_experts(on_the_device, gpu); }).code(), Code::DeviceUnavailable);
 }
 
 TEST(RowMovement, PermuteSendsEachTokensRowToEveryAcceptedRoute) {

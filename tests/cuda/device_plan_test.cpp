@@ -35,14 +35,14 @@ class Planner {
  public:
   explicit Planner(const RoutingCase& c)
       : tables_(c.table, c.placement, c.group, c.source, c.routes.topk, gpu),
-        workspace_(gpu, DevicePlan::workspace_bytes(tables_, c.routes.tokens)),
+        workspace_(gpu, CudaPlan::workspace_bytes(tables_, c.routes.tokens)),
         plan_(tables_, c.routes.tokens, workspace_),
         stream_(Stream::on(gpu)) {}
 
   void build(const std::vector<std::int32_t>& ids, std::int32_t tokens,
-             const std::int32_t* real_tokens = nullptr) {
+             const TensorView& real_tokens = {}) {
     ids_ = on_gpu(ids);
-    plan_.build(tokens, ids_.data(), stream_, real_tokens);
+    plan_.build(testing::matrix(ids_, DType::i32, tokens, plan_.view().topk), stream_, real_tokens);
     stream_.synchronize();
   }
   void expect_equal(const HostPlan& host) const {
@@ -57,13 +57,13 @@ class Planner {
     EXPECT_EQ(column(d.send_position, routes), host_column(host.send_position()));
     EXPECT_EQ(column(d.send_order, host.send_order().size()), host_column(host.send_order()));
   }
-  DevicePlan& plan() { return plan_; }
+  CudaPlan& plan() { return plan_; }
   const Stream& stream() const { return stream_; }
 
  private:
   DevicePlanTables tables_;
   Workspace workspace_;
-  DevicePlan plan_;
+  CudaPlan plan_;
   Stream stream_;
   DeviceArray<std::int32_t> ids_;
 };
@@ -72,25 +72,30 @@ HostPlan host_plan(const RoutingCase& c) {
   return build_plan(c.routes, c.table, c.placement, c.group, c.source);
 }
 
+// Every choice is drawn on its own, so that all meet all.
 Shape random_shape(std::uint32_t seed) {
   std::mt19937 random(seed * 7919 + 1);
-  const auto upto = [&](std::int32_t n) { return 1 + testing::below(random, n); };
+  const auto below = [&](std::int32_t n) { return testing::below(random, n); };
+  const auto upto = [&](std::int32_t n) { return 1 + below(n); };
+  const auto one_in = [&](std::int32_t n) { return below(n) == 0; };
   Shape s;
   s.seed = seed;
-  s.topk = seed % 3 == 0 ? 8 : upto(32);
-  s.experts = seed % 4 == 0 ? 256 : upto(upto(512));
+  s.topk = one_in(3) ? 8 : upto(32);
+  s.experts = one_in(4) ? 256 : upto(upto(512));
   s.ranks = std::min(upto(16), s.experts);
-  s.extra_slots = seed % 2 == 0 ? 0 : testing::below(random, s.experts + 8);
-  s.drop_percent = seed % 5 == 0 ? upto(100) : 0;
-  s.one_expert = seed % 11 == 0;
-  s.rule = static_cast<SelectionRule>(seed % 3);
-  switch (seed % 10) {
-    case 0: s.tokens = testing::below(random, 2); break;
-    case 1: s.tokens = upto(128); break;
-    case 2: s.tokens = 512 + upto(4096); break;
-    default: s.tokens = upto(1000); break;
+  s.extra_slots = one_in(2) ? 0 : below(s.experts + 8);
+  s.drop_percent = one_in(3) ? upto(100) : 0;
+  s.one_expert = one_in(10);
+  s.rule = static_cast<SelectionRule>(below(3));
+  switch (below(10)) {
+    case 0: s.tokens = below(2); break;
+    case 1:
+    case 2: s.tokens = upto(128); break;
+    case 3:
+    case 4: s.tokens = 512 + upto(4096); break;
+    default: s.tokens = upto(1000);
   }
-  if (seed % 125 == 3) s.tokens = 65536;
+  if (one_in(100)) s.tokens = 65536;
   return s;
 }
 
@@ -199,11 +204,11 @@ TEST(DevicePlan, AnExpertWithoutQuotaForARouteIsNamedAtTheStatusRead) {
   const RoutingCase c{{0, 0, 0, 1}, {1, 1, 1, 1}, {}, placement, ProcessGroup::identity(1),
                       Rank{0},      table};
   const DevicePlanTables tables(c.table, c.placement, c.group, c.source, 1, gpu);
-  Workspace workspace(gpu, DevicePlan::workspace_bytes(tables, 4));
-  DevicePlan plan(tables, 4, workspace);
+  Workspace workspace(gpu, CudaPlan::workspace_bytes(tables, 4));
+  CudaPlan plan(tables, 4, workspace);
   const Stream stream = Stream::on(gpu);
   const auto ids = on_gpu(c.experts);
-  plan.build(4, ids.data(), stream);
+  plan.build(testing::matrix(ids, DType::i32, 4, 1), stream, {});
   EXPECT_EQ(testing::fault([&] { plan.check(stream); }).code(), Code::ReplicaCardinalityZero);
   EXPECT_EQ(column(plan.view().slot, 4), (std::vector<std::int32_t>{0, 0, -1, 1}));
   EXPECT_EQ(column(plan.view().key_offsets, 3), (std::vector<std::int32_t>{0, 2, 3}));
@@ -220,7 +225,7 @@ TEST(DevicePlan, PaddingTokensAreDroppedAndLoadCountsRealOnes) {
     const HostPlan host = host_plan(c);
     std::vector<std::uint64_t> load(40, 0);
     for (int step = 0; step < 3; ++step) {
-      planner.build(ids, tokens, real_tokens.data());
+      planner.build(ids, tokens, TensorView::contiguous(real_tokens.data(), DType::i32, {1}, gpu));
       planner.expect_equal(host);
       for (std::size_t e = 0; e < load.size(); ++e) {
         load[e] += static_cast<std::uint64_t>(host.expert_counts()[e]);
@@ -234,7 +239,8 @@ TEST(DevicePlan, MoreTokensThanReservedAreRefused) {
   const RoutingCase c = testing::make_case({.tokens = 8, .topk = 2, .experts = 4, .seed = 10});
   Planner planner(c);
   const auto ids = on_gpu(std::vector<std::int32_t>(18, 0));
-  EXPECT_EQ(testing::fault([&] { planner.plan().build(9, ids.data(), planner.stream()); }).code(),
+  const TensorView nine = testing::matrix(ids, DType::i32, 9, 2);
+  EXPECT_EQ(testing::fault([&] { planner.plan().build(nine, planner.stream(), {}); }).code(),
             Code::WorkspaceTooSmall);
 }
 

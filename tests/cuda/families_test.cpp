@@ -18,6 +18,7 @@ namespace {
 
 using testing::frobenius_difference;
 using testing::gpu;
+using testing::matrix;
 using testing::on_gpu;
 
 // Experts, and which of them each token takes.
@@ -33,13 +34,11 @@ DeviceArray<float> run_experts(const RoutedExperts& routed, const ModelConfig& c
                                const std::vector<float>& rows, const float* shared = nullptr) {
   std::vector<const ExpertWeights*> slots;
   for (const ExpertWeights& w : routed.experts) slots.push_back(&w);
-  const DeviceExperts experts = DeviceExperts::copy(slots, gpu);
   const auto count = static_cast<std::int32_t>(routed.experts.size());
   const auto placement = Placement::contiguous(PlacementVersion{"one-rank"}, count, 1);
   const std::vector<std::int64_t> counts(routed.experts.size(), 0);
-  const DevicePlanTables tables(
-      select(Selector::first, placement, Topology::uniform(1), Rank{0}, counts), placement,
-      ProcessGroup::identity(1), Rank{0}, routed.topk, gpu);
+  const SelectionTable table =
+      select(Selector::first, placement, Topology::uniform(1), Rank{0}, counts);
 
   const std::int32_t tokens = static_cast<std::int32_t>(rows.size()) / config.hidden;
   std::vector<__nv_bfloat16> narrow;
@@ -48,17 +47,18 @@ DeviceArray<float> run_experts(const RoutedExperts& routed, const ModelConfig& c
   const auto ids = on_gpu(routed.ids);
   const auto gates = on_gpu(routed.gates);
   auto output = on_gpu(std::vector<float>(rows.size(), -12345.0F));
-  DeviceLayer layer({.max_tokens = tokens, .activation = config.activation}, tables, experts);
+  const auto layer = make_device_layer(
+      {.max_tokens = tokens, .topk = routed.topk, .activation = config.activation}, table,
+      placement, copy_experts(slots, gpu));
   const Stream stream = Stream::on(gpu);
-  layer.forward(
-      {.tokens = tokens,
-       .experts = ids.data(),
-       .gates = gates.data(),
-       .hidden = TensorView::contiguous(hidden.data(), DType::bf16, {tokens, config.hidden}, gpu),
-       .output = TensorView::contiguous(output.data(), DType::f32, {tokens, config.hidden}, gpu),
-       .shared = shared},
+  layer->forward(
+      {.experts = matrix(ids, DType::i32, tokens, routed.topk),
+       .gates = matrix(gates, DType::f32, tokens, routed.topk),
+       .hidden = matrix(hidden, DType::bf16, tokens, config.hidden),
+       .output = matrix(output, DType::f32, tokens, config.hidden),
+       .shared = TensorView::contiguous(shared, DType::f32, {tokens, config.hidden}, gpu)},
       stream);
-  layer.check(stream);
+  layer->check(stream);
   return output;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/cuda/device_array.h"
 #include "waybill/device.h"
+#include "waybill/tensor.h"
 
 namespace waybill::testing {
 
@@ -21,6 +22,13 @@ inline constexpr Device gpu{DeviceKind::cuda, 0};
 template <class T>
 DeviceArray<T> on_gpu(const std::vector<T>& host) {
   return {gpu, std::span<const T>(host)};
+}
+
+// `array` as [rows, columns].
+template <class T>
+TensorView matrix(const DeviceArray<T>& array, DType dtype, std::int64_t rows,
+                  std::int64_t columns) {
+  return TensorView::contiguous(array.data(), dtype, {rows, columns}, gpu);
 }
 
 inline std::uint16_t bits(__nv_bfloat16 x) { return std::bit_cast<std::uint16_t>(x); }

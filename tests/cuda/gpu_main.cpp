@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "cuda/gpu.h"
+#include "expert/cuda/grouped_gemm.h"
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
@@ -14,7 +15,8 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (argc == 2 && std::string_view(argv[1]) == "--hash") {
-    fmt::print("output hash {}\n", waybill::testing::output_hash());
+    fmt::print("output hash {} by code for {}\n", waybill::testing::output_hash(),
+               waybill::grouped_gemm_ptx_version());
     return 0;
   }
   const int result = RUN_ALL_TESTS();

@@ -42,19 +42,19 @@ class LayerCase {
     for (std::int32_t e = 0; e < shape.experts; ++e) add_expert();
     std::vector<const ExpertWeights*> slots;
     for (const auto& expert : host_) slots.push_back(&expert->view);
-    experts_ = std::make_unique<DeviceExperts>(DeviceExperts::copy(slots, gpu));
+    auto experts = std::make_shared<const CudaExperts>(CudaExperts::copy(slots, gpu));
     const Placement placement =
         Placement::contiguous(PlacementVersion{"one-rank"}, shape.experts, 1);
     const std::vector<std::int64_t> counts(static_cast<std::size_t>(shape.experts), 0);
     const SelectionTable table =
         select(Selector::first, placement, Topology::uniform(1), Rank{0}, counts);
-    tables_ = std::make_unique<DevicePlanTables>(table, placement, ProcessGroup::identity(1),
-                                                 Rank{0}, shape.topk, gpu);
-    options_ = {.max_tokens = max_tokens,
-                .activation = shape.activation,
-                .return_dtype = return_dtype,
-                .kernel = kernel};
-    layer_ = std::make_unique<DeviceLayer>(options_, *tables_, *experts_);
+    layer_ = std::make_unique<CudaLayer>(
+        DeviceLayerOptions{.max_tokens = max_tokens,
+                           .topk = shape.topk,
+                           .activation = shape.activation,
+                           .return_dtype = return_dtype},
+        DevicePlanTables(table, placement, ProcessGroup::identity(1), Rank{0}, shape.topk, gpu),
+        std::move(experts), kernel);
     const auto routes = static_cast<std::size_t>(max_tokens * shape.topk);
     const auto elements = static_cast<std::size_t>(max_tokens) * hidden();
     ids_ = DeviceArray<std::int32_t>(gpu, routes);
@@ -84,12 +84,10 @@ class LayerCase {
     output_.upload(std::vector<float>(output_.size(), -12345.0F));
   }
   DeviceStep step(std::int32_t tokens) const {
-    const std::int64_t d = shape_.hidden;
-    return {.tokens = tokens,
-            .experts = ids_.data(),
-            .gates = gates_.data(),
-            .hidden = TensorView::contiguous(hidden_.data(), DType::bf16, {tokens, d}, gpu),
-            .output = TensorView::contiguous(output_.data(), DType::f32, {tokens, d}, gpu)};
+    return {.experts = matrix(ids_, DType::i32, tokens, shape_.topk),
+            .gates = matrix(gates_, DType::f32, tokens, shape_.topk),
+            .hidden = matrix(hidden_, DType::bf16, tokens, shape_.hidden),
+            .output = matrix(output_, DType::f32, tokens, shape_.hidden)};
   }
   // Output rows of a step that is submitted or replayed: [tokens, hidden].
   std::vector<float> output(std::int32_t tokens) const {
@@ -104,12 +102,10 @@ class LayerCase {
     return output(in.tokens);
   }
 
-  DeviceLayer& layer() { return *layer_; }
+  CudaLayer& layer() { return *layer_; }
   const Stream& stream() const { return stream_; }
   const HostExpert& expert(std::size_t e) const { return *host_[e]; }
-  const DeviceLayerOptions& options() const { return options_; }
-  const DevicePlanTables& tables() const { return *tables_; }
-  const DeviceExperts& experts() const { return *experts_; }
+  const PlacementVersion& placement() const { return layer_->plan().placement(); }
   std::size_t hidden() const { return static_cast<std::size_t>(shape_.hidden); }
 
  private:
@@ -146,10 +142,7 @@ class LayerCase {
   Stream stream_;
   std::int32_t max_tokens_;
   std::vector<std::unique_ptr<HostExpert>> host_;
-  std::unique_ptr<DeviceExperts> experts_;
-  std::unique_ptr<DevicePlanTables> tables_;
-  DeviceLayerOptions options_;
-  std::unique_ptr<DeviceLayer> layer_;
+  std::unique_ptr<CudaLayer> layer_;
   DeviceArray<std::int32_t> ids_;
   DeviceArray<float> gates_;
   DeviceArray<__nv_bfloat16> hidden_;

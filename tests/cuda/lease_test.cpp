@@ -5,7 +5,6 @@
 #include <chrono>
 #include <future>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "cuda/layer_case.h"
@@ -67,7 +66,7 @@ class LeasedLayer {
   }
   void expect_right_output() { EXPECT_EQ(layer_.output(20), expected_); }
 
-  const PlacementVersion& placement() const { return layer_.tables().placement(); }
+  const PlacementVersion& placement() const { return layer_.placement(); }
   LayerCase& layer() { return layer_; }
   PlacementRegistry& registry() { return registry_; }
 
@@ -83,10 +82,11 @@ TEST(HeldStream, PlansAndStepsGiveEventsThatHappenOnceTheyHaveRun) {
   const StepInput in = layer.random_input(20);
   const std::vector<float> expected = layer.run(in);
   layer.upload(in);
-  Workspace workspace(testing::gpu, DevicePlan::workspace_bytes(layer.tables(), 20));
-  DevicePlan plan(layer.tables(), 20, workspace);
+  const DevicePlanTables& tables = layer.layer().tables();
+  Workspace workspace(testing::gpu, CudaPlan::workspace_bytes(tables, 20));
+  CudaPlan plan(tables, 20, workspace);
   Gate gate(layer.stream());
-  const Event planned = plan.build(20, layer.step(20).experts, layer.stream());
+  const Event planned = plan.build(layer.step(20).experts, layer.stream(), {});
   const Event done = layer.layer().forward(layer.step(20), layer.stream());
   EXPECT_FALSE(planned.ready());
   EXPECT_FALSE(done.ready());
@@ -113,9 +113,8 @@ TEST(HeldStream, AStepsLeaseKeepsItsGenerationUntilTheStepHasRun) {
 TEST(DeviceLease, OfACapturedStepIsHeldAsLongAsItMayBeReplayed) {
   LeasedLayer leased;
   const Stream& stream = leased.layer().stream();
-  std::optional<CapturedStep> captured;
-  captured.emplace(leased.layer().layer(), leased.layer().step(20), stream,
-                   leased.registry().acquire());
+  std::unique_ptr<CapturedStep> captured =
+      leased.layer().layer().capture(leased.layer().step(20), stream, leased.registry().acquire());
   captured->replay(stream).wait();
   leased.expect_right_output();
   leased.registry().activate(kNext);

@@ -1,11 +1,10 @@
 #include "exec/cuda/device_layer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "base/cuda/stream.h"
+#include "base/cuda/tensor_checks.h"
 #include "exec/cuda/row_movement.h"
 #include "expert/cuda/hopper_gemm.h"
 #include "waybill/error.h"
@@ -27,97 +26,91 @@ struct Buffers {
   std::size_t inner, rows;
 };
 
-Buffers buffers(const DeviceLayerOptions& options, std::int32_t topk,
-                const DeviceExperts& experts) {
-  const auto rows = static_cast<std::size_t>(options.max_tokens) * static_cast<std::size_t>(topk);
+Buffers buffers(const DeviceLayerOptions& options, const CudaExperts& experts) {
+  const auto rows =
+      static_cast<std::size_t>(options.max_tokens) * static_cast<std::size_t>(options.topk);
   return {
       .inner = rows * static_cast<std::size_t>(padded(experts.ff())) * 2,
       .rows = rows * static_cast<std::size_t>(experts.hidden()) * size_of(options.return_dtype)};
 }
 
-void require_dtype(DType dtype, const char* tensor, bool allow_f32) {
-  if (dtype == DType::bf16 || (allow_f32 && dtype == DType::f32)) return;
-  throw Error(Code::DtypeMismatch)
-      .at("tensor", tensor)
-      .expected(allow_f32 ? "bf16 or f32" : "bf16")
-      .found(dtype);
-}
-
-void require_rows(const TensorView& view, const char* tensor, std::int64_t tokens,
-                  std::int64_t hidden) {
-  if (view.rank == 2 && view.shape[0] == tokens && view.shape[1] == hidden) return;
-  throw Error(Code::ShapeMismatch)
-      .at("tensor", tensor)
-      .expected(fmt::format("[{}, {}]", tokens, hidden))
-      .found(shape_text(view));
+std::size_t reserved_bytes(const DeviceLayerOptions& options, const DevicePlanTables& tables,
+                           const CudaExperts& experts) {
+  const Buffers bytes = buffers(options, experts);
+  return CudaPlan::workspace_bytes(tables, options.max_tokens) + Workspace::padded(bytes.inner) +
+         Workspace::padded(bytes.rows) + Workspace::padded(kClaimBytes);
 }
 
 bool aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
 
 }  // namespace
 
-std::size_t DeviceLayer::workspace_bytes(const DeviceLayerOptions& options,
-                                         const DevicePlanTables& tables,
-                                         const DeviceExperts& experts) {
-  const Buffers bytes = buffers(options, tables.view().topk, experts);
-  return DevicePlan::workspace_bytes(tables, options.max_tokens) + Workspace::padded(bytes.inner) +
-         Workspace::padded(bytes.rows) + Workspace::padded(kClaimBytes);
-}
-
-DeviceLayer::DeviceLayer(const DeviceLayerOptions& options, const DevicePlanTables& tables,
-                         const DeviceExperts& experts)
+CudaLayer::CudaLayer(const DeviceLayerOptions& options, DevicePlanTables tables,
+                     std::shared_ptr<const CudaExperts> experts, ProductKernel kernel)
     : options_(options),
-      experts_(experts),
-      workspace_(tables.device(), workspace_bytes(options, tables, experts)),
-      plan_(tables, options.max_tokens, workspace_),
+      kernel_(kernel),
+      tables_(std::move(tables)),
+      experts_(std::move(experts)),
+      workspace_(tables_.device(), reserved_bytes(options, tables_, *experts_)),
+      plan_(tables_, options.max_tokens, workspace_),
       hopper_(false),
-      multiprocessors_(device_limit(tables.device(), cudaDevAttrMultiProcessorCount)),
-      inner_stride_(padded(experts.ff())) {
-  if (experts.slots() != tables.view().keys) {
+      multiprocessors_(device_limit(tables_.device(), cudaDevAttrMultiProcessorCount)),
+      inner_stride_(padded(experts_->ff())) {
+  if (experts_->slots() != tables_.view().keys) {
     throw Error(Code::DescriptorSlotMismatch)
-        .expected(tables.view().keys)
-        .found(experts.slots())
+        .expected(tables_.view().keys)
+        .found(experts_->slots())
         .note("one rank owns every slot");
   }
-  if (experts.hidden() % kElementsPerCopy != 0) {
-    throw Error(Code::InvalidValue).at("hidden", experts.hidden()).expected("a multiple of 8");
+  if (experts_->hidden() % kElementsPerCopy != 0) {
+    throw Error(Code::InvalidValue).at("hidden", experts_->hidden()).expected("a multiple of 8");
   }
-  require_dtype(options.return_dtype, "returned rows", true);
-  const Buffers bytes = buffers(options, tables.view().topk, experts);
+  if (options.return_dtype != DType::bf16 && options.return_dtype != DType::f32) {
+    throw Error(Code::DtypeMismatch)
+        .at("tensor", "returned rows")
+        .expected("bf16 or f32")
+        .found(options.return_dtype);
+  }
+  const Buffers bytes = buffers(options, *experts_);
   inner_ = static_cast<__nv_bfloat16*>(workspace_.take(bytes.inner));
   rows_ = workspace_.take(bytes.rows);
   claims_ = static_cast<std::uint32_t*>(workspace_.take(kClaimBytes));
-  const DeviceScope scope(tables.device());
+  const DeviceScope scope(tables_.device());
   // The copy engine's boxes reach past a slot's last row, where no step may have written yet.
   WAYBILL_CALL(cudaMemset(inner_, 0, bytes.inner));
   WAYBILL_CALL(cudaMemset(rows_, 0, bytes.rows));
   WAYBILL_CALL(cudaMemset(claims_, 0, kClaimBytes));
   WAYBILL_CALL(cudaStreamSynchronize(cudaStreamLegacy));
   prepare_grouped_gemm();
-  const std::int64_t rows = std::int64_t{options.max_tokens} * tables.view().topk;
-  inner_maps_ = map_rows(inner_, rows, experts.ff(), inner_stride_, tables.device());
-  gathered_maps_ = map_rows(rows_, rows, experts.hidden(), experts.hidden(), tables.device());
-  hopper_ = experts.maps() && inner_maps_ && gathered_maps_ && prepare_hopper_gemm();
+  const std::int64_t rows = std::int64_t{options.max_tokens} * options.topk;
+  inner_maps_ = map_rows(inner_, rows, experts_->ff(), inner_stride_, tables_.device());
+  gathered_maps_ = map_rows(rows_, rows, experts_->hidden(), experts_->hidden(), tables_.device());
+  hopper_ = experts_->maps() && inner_maps_ && gathered_maps_ && prepare_hopper_gemm();
 }
 
-void DeviceLayer::check_step(const DeviceStep& step) const {
-  require_rows(step.hidden, "hidden", step.tokens, experts_.hidden());
-  require_rows(step.output, "output", step.tokens, experts_.hidden());
-  require_dtype(step.hidden.dtype, "hidden", false);
-  require_dtype(step.output.dtype, "output", true);
-  if (step.tokens == 0) return;
-  if (step.hidden.strides[1] != 1 || step.hidden.strides[0] % kElementsPerCopy != 0 ||
-      !step.output.is_contiguous() || !aligned(step.hidden.data) || !aligned(step.output.data) ||
-      !aligned(step.shared)) {
+void CudaLayer::check_step(const DeviceStep& step) const {
+  const Device device = tables_.device();
+  const std::int64_t tokens = step.hidden.shape[0];
+  const std::int64_t hidden = experts_->hidden();
+  check_tensor(step.hidden, "hidden", device, {DType::bf16}, {tokens, hidden});
+  check_contiguous(step.output, "output", device, {DType::bf16, DType::f32}, {tokens, hidden});
+  check_contiguous(step.experts, "experts", device, {DType::i32}, {tokens, options_.topk});
+  check_contiguous(step.gates, "gates", device, {DType::f32}, {tokens, options_.topk});
+  if (step.shared.data != nullptr) {
+    check_contiguous(step.shared, "shared", device, {DType::f32}, {tokens, hidden});
+  }
+  if (tokens == 0) return;
+  if (step.hidden.strides[0] % kElementsPerCopy != 0 || !aligned(step.hidden.data) ||
+      !aligned(step.output.data) || !aligned(step.shared.data)) {
     throw Error(Code::InvalidValue)
         .at("tensor", "hidden, output or shared")
-        .expected("rows contiguous and 16-byte aligned");
+        .expected("rows 16-byte aligned");
   }
 }
 
-ProductKernel DeviceLayer::kernel_for(const DeviceStep& step) const {
-  if (!hopper_ || options_.kernel == ProductKernel::portable) return ProductKernel::portable;
-  ProductKernel kernel = options_.kernel;
+ProductKernel CudaLayer::kernel_for(const DeviceStep& step) const {
+  if (!hopper_ || kernel_ == ProductKernel::portable) return ProductKernel::portable;
+  ProductKernel kernel = kernel_;
   if (kernel == ProductKernel::chosen) {
     const PlanView& plan = plan_.view();
     const std::int64_t per_slot = plan.rows / std::max(plan.slots, 1);
@@ -129,7 +122,7 @@ ProductKernel DeviceLayer::kernel_for(const DeviceStep& step) const {
   return wide ? ProductKernel::hopper_wide : ProductKernel::hopper_narrow;
 }
 
-void DeviceLayer::multiply(const DeviceStep& step, cudaStream_t stream) const {
+void CudaLayer::multiply(const DeviceStep& step, cudaStream_t stream) const {
   const PlanView& plan = plan_.view();
   const std::int64_t rows = plan.rows;
   GroupedGemm gate_up{};
@@ -139,10 +132,10 @@ void DeviceLayer::multiply(const DeviceStep& step, cudaStream_t stream) const {
   gate_up.gather_divisor = plan.topk;
   gate_up.offsets = plan.key_offsets;
   gate_up.slots = plan.slots;
-  gate_up.weights = experts_.table();
-  gate_up.weight_stride = experts_.gate_up_stride();
-  gate_up.k = experts_.hidden();
-  gate_up.n = experts_.ff();
+  gate_up.weights = experts_->table();
+  gate_up.weight_stride = experts_->gate_up_stride();
+  gate_up.k = experts_->hidden();
+  gate_up.n = experts_->ff();
   gate_up.output = inner_;
   gate_up.output_stride = inner_stride_;
   gate_up.output_dtype = DType::bf16;
@@ -158,19 +151,19 @@ void DeviceLayer::multiply(const DeviceStep& step, cudaStream_t stream) const {
   down.input = inner_;
   down.input_stride = inner_stride_;
   down.gather = nullptr;
-  down.weight_stride = experts_.down_stride();
-  down.k = experts_.ff();
-  down.n = experts_.hidden();
+  down.weight_stride = experts_->down_stride();
+  down.k = experts_->ff();
+  down.n = experts_->hidden();
   down.output = rows_;
-  down.output_stride = experts_.hidden();
+  down.output_stride = experts_->hidden();
   down.output_dtype = options_.return_dtype;
 
-  const std::optional<WeightMaps>& maps = experts_.maps();
+  const std::optional<WeightMaps>& maps = experts_->maps();
   switch (kernel_for(step)) {
     case ProductKernel::hopper_wide:
       // `rows_` holds the gathered rows until the second product overwrites it.
       launch_permute(
-          {plan, gate_up.input, rows_, std::int64_t{2} * experts_.hidden(), gate_up.chained},
+          {plan, gate_up.input, rows_, std::int64_t{2} * experts_->hidden(), gate_up.chained},
           stream);
       gate_up.plan_is_older = true;
       launch_wide_gate_up(gate_up, maps->gate_up, *gathered_maps_, rows, multiprocessors_, stream);
@@ -187,83 +180,56 @@ void DeviceLayer::multiply(const DeviceStep& step, cudaStream_t stream) const {
   }
 }
 
-Event DeviceLayer::forward(const DeviceStep& step, const Stream& stream) {
+void CudaLayer::check(const Stream& stream) const { plan_.check(stream); }
+
+Event CudaLayer::forward(const DeviceStep& step, const Stream& stream) {
   enqueue(step, stream);
   return completion(stream);
 }
 
-Event DeviceLayer::forward(const DeviceStep& step, const Stream& stream, Lease lease) {
+Event CudaLayer::forward(const DeviceStep& step, const Stream& stream, Lease lease) {
   lease.require(plan_.placement());
   if (is_captured(stream)) {
     throw Error(Code::GraphCaptureNotSupported)
         .at("placement", plan_.placement())
-        .note("a graph's replays outlast this call; give the lease to CapturedStep");
+        .note("a graph's replays outlast this call; give the lease to capture()");
   }
   Event done = forward(step, stream);
   lease.release_after(done);
   return done;
 }
 
-void DeviceLayer::enqueue(const DeviceStep& step, const Stream& stream) {
+void CudaLayer::enqueue(const DeviceStep& step, const Stream& stream) {
   check_step(step);
-  plan_.enqueue(step.tokens, step.experts, stream, step.real_tokens);
-  const DeviceScope scope(experts_.device());
+  plan_.enqueue(step.experts, stream, step.real_tokens);
+  const DeviceScope scope(experts_->device());
   multiply(step, cuda_stream(stream));
   launch_combine({.plan = plan_.view(),
                   .rows = rows_,
                   .row_dtype = options_.return_dtype,
-                  .gates = step.gates,
-                  .shared = step.shared,
+                  .gates = step.gates.as<const float>(),
+                  .shared = static_cast<const float*>(step.shared.data),
                   .output = step.output.data,
                   .output_dtype = step.output.dtype,
-                  .hidden = experts_.hidden(),
+                  .hidden = experts_->hidden(),
+                  .bad_gate = plan_.first_bad_gate(),
                   .chained = plan_.is_chained()},
                  cuda_stream(stream));
 }
 
-struct CapturedStep::State {
-  Device device;
-  cudaGraphExec_t graph = nullptr;
-  Lease lease;
-  Event last_replay;
-  ~State() {
-    if (lease) lease.release_after(last_replay);
-    if (graph != nullptr) static_cast<void>(cudaGraphExecDestroy(graph));
+std::unique_ptr<DeviceLayer> make_device_layer(const DeviceLayerOptions& options,
+                                               const SelectionTable& table,
+                                               const Placement& placement,
+                                               std::shared_ptr<const DeviceExperts> experts) {
+  auto resident = std::dynamic_pointer_cast<const CudaExperts>(std::move(experts));
+  if (resident == nullptr) {
+    throw Error(Code::InvalidValue)
+        .at("argument", "experts")
+        .expected("what copy_experts() or borrow_experts() made");
   }
-};
-
-CapturedStep::CapturedStep(DeviceLayer& layer, const DeviceStep& step, const Stream& stream,
-                           Lease lease)
-    : state_(std::make_unique<State>()) {
-  if (lease) lease.require(layer.plan().placement());
-  state_->lease = std::move(lease);
-  state_->device = stream.device();
-  const DeviceScope scope(state_->device);
-  cudaStream_t native = cuda_stream(stream);
-  WAYBILL_CALL(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal));
-  cudaGraph_t graph = nullptr;
-  try {
-    layer.enqueue(step, stream);
-  } catch (...) {
-    static_cast<void>(cudaStreamEndCapture(native, &graph));
-    static_cast<void>(cudaGraphDestroy(graph));
-    throw;
-  }
-  WAYBILL_CALL(cudaStreamEndCapture(native, &graph));
-  const cudaError_t made = cudaGraphInstantiate(&state_->graph, graph, 0);
-  static_cast<void>(cudaGraphDestroy(graph));
-  check_call(made, "cudaGraphInstantiate");
-}
-
-CapturedStep::~CapturedStep() = default;
-CapturedStep::CapturedStep(CapturedStep&&) noexcept = default;
-CapturedStep& CapturedStep::operator=(CapturedStep&&) noexcept = default;
-
-Event CapturedStep::replay(const Stream& stream) {
-  const DeviceScope scope(state_->device);
-  WAYBILL_CALL(cudaGraphLaunch(state_->graph, cuda_stream(stream)));
-  state_->last_replay = stream.record();
-  return state_->last_replay;
+  DevicePlanTables tables(table, placement, ProcessGroup::identity(1), Rank{0}, options.topk,
+                          resident->device());
+  return std::make_unique<CudaLayer>(options, std::move(tables), std::move(resident));
 }
 
 }  // namespace waybill

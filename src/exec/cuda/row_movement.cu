@@ -97,6 +97,9 @@ __global__ void __launch_bounds__(kThreads) combine(const __grid_constant__ Comb
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) {
       if (at[j] < 0) continue;
+      if (column == 0 && !isfinite(weight[j])) {
+        atomicMin(p.bad_gate, static_cast<std::int32_t>(token) * p.plan.topk + first + j);
+      }
 #pragma unroll
       for (int i = 0; i < kElements; ++i) sum[i] = __fmaf_rn(weight[j], row[j][i], sum[i]);
     }

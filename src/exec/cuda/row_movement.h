@@ -32,8 +32,9 @@ struct Combine {
   const float* shared;  // [T, hidden] or null
   void* output;         // [T, hidden], bf16 or f32
   DType output_dtype;
-  std::int32_t hidden;   // a multiple of 8
-  bool chained = false;  // then only `rows` and `output` may be the stream's previous kernel's
+  std::int32_t hidden;     // a multiple of 8
+  std::int32_t* bad_gate;  // lowered to the first accepted route whose gate isn't finite
+  bool chained = false;    // then only `rows` and `output` may be the stream's previous kernel's
 };
 void launch_combine(const Combine& combine, cudaStream_t stream);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <utility>
 
 #include "waybill/error.h"
 
@@ -25,6 +26,21 @@ void require_shape(const TensorView& view, const char* tensor, std::size_t slot,
       .at("tensor", tensor)
       .expected(shape_text(expected))
       .found(shape_text(found));
+}
+
+// Where the weights must lie: on the host to be copied, on the device to be used in place.
+void require_device(const ExpertWeights& w, std::size_t slot, Device device) {
+  const std::pair<const char*, const TensorView*> matrices[] = {
+      {"gate", &w.gate},           {"up", &w.up},           {"down", &w.down},
+      {"gate_bias", &w.gate_bias}, {"up_bias", &w.up_bias}, {"down_bias", &w.down_bias}};
+  for (const auto& [tensor, view] : matrices) {
+    if (view->data == nullptr || view->device == device) continue;
+    throw Error(Code::DeviceUnavailable)
+        .at("slot", slot)
+        .at("tensor", tensor)
+        .expected(name(device))
+        .found(name(view->device));
+  }
 }
 
 void check_shapes(const ExpertWeights& w, std::size_t slot, std::int64_t hidden, std::int64_t ff) {
@@ -95,8 +111,8 @@ const float* bias_in_place(const TensorView& bias, const char* tensor, std::size
 
 }  // namespace
 
-DeviceExperts DeviceExperts::copy(std::span<const ExpertWeights* const> slots, Device device) {
-  DeviceExperts experts(device);
+CudaExperts CudaExperts::copy(std::span<const ExpertWeights* const> slots, Device device) {
+  CudaExperts experts(device);
   if (slots.empty()) return experts;
   experts.hidden_ = static_cast<std::int32_t>(slots[0]->hidden());
   experts.ff_ = static_cast<std::int32_t>(slots[0]->ff());
@@ -112,6 +128,7 @@ DeviceExperts DeviceExperts::copy(std::span<const ExpertWeights* const> slots, D
   for (std::size_t slot = 0; slot < slots.size(); ++slot) {
     const ExpertWeights& w = *slots[slot];
     if (places.contains(&w)) continue;
+    require_device(w, slot, Device{});
     check_shapes(w, slot, experts.hidden_, experts.ff_);
     places[&w] = {.gate = append_rows(weights, w.gate, experts.gate_up_stride_),
                   .up = append_rows(weights, w.up, experts.gate_up_stride_),
@@ -141,8 +158,8 @@ DeviceExperts DeviceExperts::copy(std::span<const ExpertWeights* const> slots, D
   return experts;
 }
 
-DeviceExperts DeviceExperts::borrow(std::span<const ExpertWeights> slots, Device device) {
-  DeviceExperts experts(device);
+CudaExperts CudaExperts::borrow(std::span<const ExpertWeights> slots, Device device) {
+  CudaExperts experts(device);
   if (slots.empty()) return experts;
   experts.hidden_ = static_cast<std::int32_t>(slots[0].hidden());
   experts.ff_ = static_cast<std::int32_t>(slots[0].ff());
@@ -151,6 +168,7 @@ DeviceExperts DeviceExperts::borrow(std::span<const ExpertWeights> slots, Device
   std::vector<SlotWeights> table;
   for (std::size_t slot = 0; slot < slots.size(); ++slot) {
     const ExpertWeights& w = slots[slot];
+    require_device(w, slot, device);
     check_shapes(w, slot, experts.hidden_, experts.ff_);
     table.push_back({.gate = in_place(w.gate, "gate", slot, experts.gate_up_stride_),
                      .up = in_place(w.up, "up", slot, experts.gate_up_stride_),
@@ -163,9 +181,19 @@ DeviceExperts DeviceExperts::borrow(std::span<const ExpertWeights> slots, Device
   return experts;
 }
 
-void DeviceExperts::keep_table(const std::vector<SlotWeights>& table) {
+void CudaExperts::keep_table(const std::vector<SlotWeights>& table) {
   table_ = {device_, std::span<const SlotWeights>(table)};
   maps_ = map_weights(table, hidden_, ff_, gate_up_stride_, down_stride_, device_);
+}
+
+std::shared_ptr<const DeviceExperts> copy_experts(std::span<const ExpertWeights* const> slots,
+                                                  Device device) {
+  return std::make_shared<const CudaExperts>(CudaExperts::copy(slots, device));
+}
+
+std::shared_ptr<const DeviceExperts> borrow_experts(std::span<const ExpertWeights> slots,
+                                                    Device device) {
+  return std::make_shared<const CudaExperts>(CudaExperts::borrow(slots, device));
 }
 
 }  // namespace waybill

@@ -1,5 +1,5 @@
-// The experts of one rank's local slots on a device: a table of weight pointers that kernels read.
-// Weights are the owner's, used in place, or bf16 copies that this object owns.
+// DeviceExperts as kernels read them: a table of weight pointers. Weights are the owner's, used in
+// place, or bf16 copies that this object owns.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,21 @@
 #include "base/cuda/device_array.h"
 #include "expert/cuda/grouped_gemm.h"
 #include "expert/cuda/tensor_maps.h"
-#include "waybill/expert.h"
+#include "waybill/device_experts.h"
 
 namespace waybill {
 
-class DeviceExperts {
+class CudaExperts final : public DeviceExperts {
  public:
-  // Copies each slot's weights (host memory, any float dtype and strides) to `device` as bf16 rows
-  // along K, narrowing to nearest even. Replicas that share one ExpertWeights are copied once.
-  // ShapeMismatch when a slot's matrices or another slot's extents don't fit.
-  static DeviceExperts copy(std::span<const ExpertWeights* const> slots, Device device);
-  // Uses the owner's device memory in place: bf16, contiguous along K, row strides and addresses
-  // multiples of 16 bytes and the same strides in every slot; [E, 2 * ff, d] and [E, d, ff] tensors
-  // are such views. Biases, when present, are f32. DtypeMismatch, ShapeMismatch, InvalidValue (a
-  // layout that the kernels can't read in place; copy() takes it).
-  static DeviceExperts borrow(std::span<const ExpertWeights> slots, Device device);
+  // copy_experts() and borrow_experts().
+  static CudaExperts copy(std::span<const ExpertWeights* const> slots, Device device);
+  static CudaExperts borrow(std::span<const ExpertWeights> slots, Device device);
 
-  std::int32_t slots() const { return static_cast<std::int32_t>(table_.size()); }
-  std::int32_t hidden() const { return hidden_; }
-  std::int32_t ff() const { return ff_; }
-  Device device() const { return device_; }
+  Device device() const override { return device_; }
+  std::int32_t slots() const override { return static_cast<std::int32_t>(table_.size()); }
+  std::int32_t hidden() const override { return hidden_; }
+  std::int32_t ff() const override { return ff_; }
+
   const SlotWeights* table() const { return table_.data(); }  // [slots] on the device
   std::int64_t gate_up_stride() const { return gate_up_stride_; }
   std::int64_t down_stride() const { return down_stride_; }
@@ -37,7 +32,7 @@ class DeviceExperts {
   const std::optional<WeightMaps>& maps() const { return maps_; }
 
  private:
-  explicit DeviceExperts(Device device) : device_(device) {}
+  explicit CudaExperts(Device device) : device_(device) {}
   void keep_table(const std::vector<SlotWeights>& table);
 
   Device device_;

@@ -321,4 +321,10 @@ void prepare_grouped_gemm() {
   allow_shared_memory<ManyRows>();
 }
 
+std::int32_t grouped_gemm_ptx_version() {
+  cudaFuncAttributes attributes{};
+  WAYBILL_CALL(cudaFuncGetAttributes(&attributes, grouped_gemm<FewRows, false>));
+  return attributes.ptxVersion;
+}
+
 }  // namespace waybill

@@ -56,5 +56,8 @@ void launch_down(const GroupedGemm& gemm, TileRows tile, std::int64_t max_rows,
 
 // Lets the kernels use their shared memory on the current device. Once before the first launch.
 void prepare_grouped_gemm();
+// The virtual architecture that the loaded kernels were compiled for: 90 is the machine code of
+// sm_90a, 80 what the driver made from PTX.
+std::int32_t grouped_gemm_ptx_version();
 
 }  // namespace waybill

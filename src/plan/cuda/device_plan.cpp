@@ -7,6 +7,7 @@
 
 #include "base/cuda/call.h"
 #include "base/cuda/stream.h"
+#include "base/cuda/tensor_checks.h"
 #include "waybill/error.h"
 
 namespace waybill {
@@ -60,15 +61,14 @@ void for_each_column(const Extent& n, const Visit& visit) {
 
 }  // namespace
 
-std::size_t DevicePlan::workspace_bytes(const DevicePlanTables& tables, std::int32_t max_tokens) {
+std::size_t CudaPlan::workspace_bytes(const DevicePlanTables& tables, std::int32_t max_tokens) {
   std::size_t sum = 0;
   for_each_column(extent(tables, max_tokens),
                   [&sum](std::size_t bytes) { sum += Workspace::padded(bytes); });
   return sum;
 }
 
-DevicePlan::DevicePlan(const DevicePlanTables& tables, std::int32_t max_tokens,
-                       Workspace& workspace)
+CudaPlan::CudaPlan(const DevicePlanTables& tables, std::int32_t max_tokens, Workspace& workspace)
     : tables_(tables),
       max_tokens_(max_tokens),
       multiprocessors_(device_limit(tables.device(), cudaDevAttrMultiProcessorCount)),
@@ -106,35 +106,45 @@ DevicePlan::DevicePlan(const DevicePlanTables& tables, std::int32_t max_tokens,
            .payload_row = nullptr};
   const DeviceScope scope(tables.device());
   WAYBILL_CALL(cudaMemset(columns_.load, 0, n.experts * 8));
-  WAYBILL_CALL(cudaMemset(columns_.status, 0, sizeof(plan_device::Status)));
+  const plan_device::Status nothing_yet{0, 0, -1, 0, plan_device::kNoBadGate};
+  WAYBILL_CALL(
+      cudaMemcpy(columns_.status, &nothing_yet, sizeof nothing_yet, cudaMemcpyHostToDevice));
   WAYBILL_CALL(cudaDeviceSynchronize());
   chained_ = plan_device::prepare(shared_limit_);
 }
 
-Event DevicePlan::build(std::int32_t tokens, const std::int32_t* experts, const Stream& stream,
-                        const std::int32_t* real_tokens) {
-  enqueue(tokens, experts, stream, real_tokens);
+Event CudaPlan::build(const TensorView& experts, const Stream& stream,
+                      const TensorView& real_tokens) {
+  enqueue(experts, stream, real_tokens);
   return completion(stream);
 }
 
-void DevicePlan::enqueue(std::int32_t tokens, const std::int32_t* experts, const Stream& stream,
-                         const std::int32_t* real_tokens) {
-  if (tokens < 0 || tokens > max_tokens_) {
+void CudaPlan::enqueue(const TensorView& experts, const Stream& stream,
+                       const TensorView& real_tokens) {
+  const Device device = tables_.device();
+  const std::int64_t tokens = experts.shape[0];
+  check_contiguous(experts, "experts", device, {DType::i32}, {tokens, view_.topk});
+  if (real_tokens.data != nullptr) {
+    check_contiguous(real_tokens, "real tokens", device, {DType::i32}, {1});
+  }
+  if (tokens > max_tokens_) {
     throw Error(Code::WorkspaceTooSmall)
-        .at("device", tables_.device())
+        .at("device", device)
         .expected(fmt::format("at most {} tokens", max_tokens_))
         .found(tokens);
   }
-  view_.tokens = tokens;
-  view_.rows = tokens * view_.topk;
+  view_.tokens = static_cast<std::int32_t>(tokens);
+  view_.rows = view_.tokens * view_.topk;
   plan_device::Shape shape;
   plan_device::choose_shape(tables_.view(), view_.rows, shared_limit_, shape);
-  const DeviceScope scope(tables_.device());
-  plan_device::launch(tables_.view(), {experts, view_.rows, real_tokens}, columns_, scratch_, shape,
-                      multiprocessors_, chained_, cuda_stream(stream));
+  const DeviceScope scope(device);
+  plan_device::launch(tables_.view(),
+                      {experts.as<const std::int32_t>(), view_.rows,
+                       static_cast<const std::int32_t*>(real_tokens.data)},
+                      columns_, scratch_, shape, multiprocessors_, chained_, cuda_stream(stream));
 }
 
-void DevicePlan::check(const Stream& stream) const {
+void CudaPlan::check(const Stream& stream) const {
   plan_device::Status status{};
   const DeviceScope scope(tables_.device());
   WAYBILL_CALL(cudaMemcpyAsync(&status, columns_.status, sizeof status, cudaMemcpyDeviceToHost,
@@ -152,9 +162,14 @@ void DevicePlan::check(const Stream& stream) const {
     throw Error(Code::ReplicaCardinalityZero)
         .note("an expert has more routes than its replicas take");
   }
+  if (status.first_bad_gate != plan_device::kNoBadGate) {
+    throw Error(Code::GateNotFinite)
+        .at("token", status.first_bad_gate / view_.topk)
+        .at("route slot", status.first_bad_gate % view_.topk);
+  }
 }
 
-std::vector<std::uint64_t> DevicePlan::load(const Stream& stream) const {
+std::vector<std::uint64_t> CudaPlan::load(const Stream& stream) const {
   std::vector<std::uint64_t> counts(static_cast<std::size_t>(view_.experts));
   const DeviceScope scope(tables_.device());
   WAYBILL_CALL(cudaMemcpyAsync(counts.data(), columns_.load, counts.size() * 8,

@@ -258,7 +258,8 @@ __device__ void write_summary(const Tables& t, const Input& in, const Output& ou
     std::uint32_t bits = 0;
     if (bad > 0) bits |= static_cast<std::uint32_t>(PlanStatus::expert_id_out_of_range);
     if (any_unplaced) bits |= static_cast<std::uint32_t>(PlanStatus::no_replica);
-    *out.status = {bits, bad, bad > 0 ? first_bad : -1, bad > 0 ? in.ids[first_bad] : 0};
+    *out.status = {bits, bad, bad > 0 ? first_bad : -1, bad > 0 ? in.ids[first_bad] : 0,
+                   kNoBadGate};
   }
 }
 

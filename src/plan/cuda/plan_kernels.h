@@ -46,7 +46,9 @@ struct Status {
   std::int32_t bad_routes;
   std::int32_t first_bad_route;
   std::int32_t first_bad_id;
+  std::int32_t first_bad_gate;  // accepted route whose gate isn't finite, found by the combine
 };
+inline constexpr std::int32_t kNoBadGate = 0x7fffffff;
 
 // The columns of PlanView, writable.
 struct Output {

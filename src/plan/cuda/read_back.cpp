@@ -14,7 +14,7 @@ void copy_column(Column& to, const std::int32_t* from, std::int64_t size, const 
 
 }  // namespace
 
-HostPlan DevicePlan::read_back(const Stream& stream) const {
+HostPlan CudaPlan::read_back(const Stream& stream) const {
   check(stream);
   const DeviceScope scope(tables_.device());
   HostPlan plan;
