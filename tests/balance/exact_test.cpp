@@ -3,10 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
+#include <limits>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "balance/plan_rules.h"
@@ -27,6 +26,11 @@ LayerPlan planned(const std::vector<double>& load, const Cluster& cluster, Balan
   return balance(load_matrix(load, experts), cluster, {}, options).layers[0];
 }
 
+#ifdef WAYBILL_CBC
+
+// Enough on any machine for the proofs that these tests ask for.
+constexpr double kSeconds = 600;
+
 double ratio_of(const std::vector<double>& load, const Cluster& cluster, Solver solver) {
   return planned(load, cluster, {.solver = solver}).after.balance_ratio;
 }
@@ -36,8 +40,6 @@ std::vector<double> drawn_load(std::mt19937& rng, std::int32_t experts) {
   for (std::int32_t e = 0; e < experts; ++e) load.push_back(1 + static_cast<double>(rng() % 1000));
   return load;
 }
-
-#ifdef WAYBILL_CBC
 
 // The least ratio of all placements: every choice of different experts for every rank in turn.
 double least_ratio(const std::vector<double>& load, const Cluster& cluster) {
@@ -74,7 +76,8 @@ TEST(Exact, EqualsTheBestOfAllPlacements) {
     if (round % 4 == 3) cluster.speed.assign(static_cast<std::size_t>(ranks), 1);
     if (round % 4 == 3) cluster.speed[0] = 2;
     const auto load = drawn_load(rng, experts);
-    const LayerPlan plan = planned(load, cluster, {.solver = Solver::exact});
+    const LayerPlan plan =
+        planned(load, cluster, {.solver = Solver::exact, .exact_seconds = kSeconds});
     EXPECT_EQ(broken_rule(plan.slots, cluster, experts), "");
     EXPECT_EQ(plan.proof->status, ProofStatus::optimal);
     EXPECT_NEAR(plan.after.balance_ratio, least_ratio(load, cluster), 2e-6) << round;
@@ -90,7 +93,8 @@ TEST(Exact, OtherSolversStayWithinTheirStatedDistance) {
   constexpr int kRounds = 4;
   for (int round = 0; round < kRounds; ++round) {
     const auto load = drawn_load(rng, 8);
-    const LayerPlan exact = planned(load, cluster, {.solver = Solver::exact});
+    const LayerPlan exact =
+        planned(load, cluster, {.solver = Solver::exact, .exact_seconds = kSeconds});
     ASSERT_EQ(exact.proof->status, ProofStatus::optimal);
     const double best = exact.after.balance_ratio;
     const double ours = ratio_of(load, cluster, Solver::waybill);
@@ -113,8 +117,9 @@ TEST(Exact, KeepsACopyOfEachExpertInItsGroupsNode) {
   const Cluster cluster = even_cluster(8, 4, 2, 12);
   const auto load = drawn_load(rng, 8);
   for (Locality locality : {Locality::soft, Locality::hard}) {
-    const LayerPlan plan =
-        planned(load, cluster, {.solver = Solver::exact, .locality = locality, .groups = 4});
+    const LayerPlan plan = planned(
+        load, cluster,
+        {.solver = Solver::exact, .locality = locality, .groups = 4, .exact_seconds = kSeconds});
     EXPECT_EQ(broken_rule(plan.slots, cluster, 8), "");
     for (std::int32_t group = 0; group < 4; ++group) {
       EXPECT_TRUE(testing::has_home(plan.slots, cluster.topology, 2 * group, 2));
@@ -137,7 +142,8 @@ TEST(Exact, SaysWhatItKnowsWhenTimeRunsOut) {
 TEST(Exact, SaysWhatItKnowsWhenThereIsTooMuchToDecide) {
   const LoadMatrix loads = testing::gpt_oss_loads()[0].load;
   const Cluster cluster = even_cluster(32, 8, 1, 40);
-  const LayerPlan plan = planned(loads.total(0), cluster, {.solver = Solver::exact});
+  const LayerPlan plan =
+      planned(loads.total(0), cluster, {.solver = Solver::exact, .exact_seconds = kSeconds});
   EXPECT_EQ(plan.proof->status, ProofStatus::bounded);
   EXPECT_LE(plan.proof->bound, plan.after.balance_ratio);
 }
