@@ -73,6 +73,8 @@ struct RouteIdentity {
 // RouteIdentityCollision, with both positions, when two rows have one identity: by a shorter key
 // the rows of a token, or equal tokens of two ranks, would be taken for each other (0x03E).
 void check_route_identities(std::span<const RouteIdentity> rows);
+// The same with the memory of an earlier check, whose size only grows.
+void check_route_identities(std::span<const RouteIdentity> rows, std::vector<std::size_t>& order);
 
 // SHA-256 over the semantic tuples (scope, route, origin partition, token, slot, expert, gate) of
 // accepted and dropped routes in semantic order, frozen before any physical field exists (0x01A0).

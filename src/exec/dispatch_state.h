@@ -57,6 +57,8 @@ struct StepColumns {
   Column gather, scatter;            // [received rows] wire row in `input` and in `output`
   Column fields_out, fields_in;      // fields beside each dispatched wire row
   Column executed_out, executed_in;  // (route, slot) beside each returned wire row
+  std::vector<RouteIdentity> identities;      // of the received rows, under full checks
+  std::vector<std::size_t> identities_order;  // what their check sorts
 };
 
 // Pieces of the layer's workspace.

@@ -145,10 +145,11 @@ void MoeLayer::State::submit(RowExchange& exchange, std::string_view phase, std:
 }
 
 // Every row that arrived is another row of its origin.
-void MoeLayer::State::check_received(const DispatchState& dispatch) const {
-  const StepColumns& columns = dispatch.columns;
+void MoeLayer::State::check_received(DispatchState& dispatch) const {
+  StepColumns& columns = dispatch.columns;
   const std::span<const std::int32_t> offsets = columns.receive.recv_offsets();
-  std::vector<RouteIdentity> rows;
+  std::vector<RouteIdentity>& rows = columns.identities;
+  rows.clear();
   rows.reserve(static_cast<std::size_t>(columns.receive.rows()));
   for (const PeerSlot peer : comm.group().by_rank()) {
     const Rank origin = comm.group().rank_of(peer);
@@ -158,7 +159,7 @@ void MoeLayer::State::check_received(const DispatchState& dispatch) const {
       rows.push_back({origin, TokenRow{route / options.topk}, RouteSlot{route % options.topk}});
     }
   }
-  check_route_identities(rows);
+  check_route_identities(rows, columns.identities_order);
 }
 
 // From receive rows to the runner's indices: no row is moved again.

@@ -102,7 +102,7 @@ struct MoeLayer::State {
   // Rows of `bytes` each, own rows left out.
   void submit(RowExchange& exchange, std::string_view phase, std::size_t bytes,
               const PeerRows& send, const PeerRows& recv);
-  void check_received(const DispatchState& dispatch) const;
+  void check_received(DispatchState& dispatch) const;
   void index_rows(DispatchState& dispatch) const;
 
   // compute, give_back, combine

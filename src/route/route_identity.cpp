@@ -10,7 +10,12 @@
 namespace waybill {
 
 void check_route_identities(std::span<const RouteIdentity> rows) {
-  std::vector<std::size_t> order(rows.size());
+  std::vector<std::size_t> order;
+  check_route_identities(rows, order);
+}
+
+void check_route_identities(std::span<const RouteIdentity> rows, std::vector<std::size_t>& order) {
+  order.resize(rows.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return rows[a] != rows[b] ? rows[a] < rows[b] : a < b;
