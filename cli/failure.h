@@ -12,8 +12,8 @@
 
 namespace waybill::cli {
 
-// Input and usage errors, and every error of a file or an option that was named, are the caller's to
-// mend. Loads that were read and can't be loads are a violation.
+// Input and usage errors, and every error of a file or an option that was named, are the caller's
+// to mend. Loads that were read and can't be loads are a violation.
 Exit exit_of(const Error& error);
 
 // One message on stderr; with `json` also {"error": {…}} on stdout. Returns the exit status.

@@ -8,8 +8,8 @@
 namespace waybill::cli {
 
 void add_later(CommandLine& line) {
-  for (const char* name : std::to_array(
-           {"migrate", "release", "serve", "eval", "bench", "report"})) {
+  for (const char* name :
+       std::to_array({"migrate", "release", "serve", "eval", "bench", "report"})) {
     line.add_hidden(name,
                     [name]() -> Exit { throw Error(Code::OptionNotBuilt).at("command", name); });
   }
