@@ -178,7 +178,7 @@ std::vector<AgreementRecord> MoeLayer::State::agree_on(DispatchState& dispatch,
     {
       const Stopwatch watch(dispatch.report.time.plan);
       check_generation(dispatch.lease.generation());
-      if (dispatch.routes_fault) throw *dispatch.routes_fault;
+      if (dispatch.routes_fault) throw Error(*dispatch.routes_fault);
       admitted = admit(dispatch.routes, options.experts);
       admitted.admission.out_of_range = dispatch.bad_ids;
       mine.accepted = admitted.admission.accepted;

@@ -38,7 +38,7 @@ class CommonCheckpoint {
   // What `slot` holds when it states `stated`. CheckpointMismatch when that is another one.
   CheckpointVersion of_slot(const JsonValue& slot, const std::optional<JsonValue>& stated) {
     if (by_document_ && !stated) return version_;
-    const CheckpointVersion checkpoint(label_or_empty(stated));
+    CheckpointVersion checkpoint(label_or_empty(stated));
     if (!by_document_ && checkpoint.value.empty()) {
       if (!silent_) silent_ = slot;
       return checkpoint;
