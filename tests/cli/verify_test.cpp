@@ -124,8 +124,9 @@ TEST(Verify, AFileWithoutRanksOrLayersLeavesTheOthersTheirReport) {
   const Finished finished = verify(with_json(manifests.write()));
   EXPECT_EQ(finished.exit, 1) << finished.err;
   EXPECT_EQ(codes(finished), "InvalidValue InvalidValue ");
-  EXPECT_EQ(finished.json().at("files").size(), 3U);
-  for (const auto& violation : finished.json().at("violations")) {
+  const nlohmann::json report = finished.json();
+  EXPECT_EQ(report.at("files").size(), 3U);
+  for (const auto& violation : report.at("violations")) {
     EXPECT_TRUE(violation.at("where").contains("file")) << violation;
   }
 }
