@@ -48,6 +48,14 @@ function(waybill_stage name)
   set_property(GLOBAL APPEND PROPERTY WAYBILL_STAGES ${name})
 endfunction()
 
+# waybill_device_sources(STAGE file...): what a stage's cuda/ folder adds to it. Each source is compiled
+# on its own also in a unity build: their anonymous namespaces share names.
+function(waybill_device_sources stage)
+  target_sources(waybill_${stage} PRIVATE ${ARGN})
+  set_source_files_properties(${ARGN} TARGET_DIRECTORY waybill_${stage}
+                              PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # waybill_test(NAME STAGES stage... SOURCES file... [LABELS label...]): one GoogleTest program,
 # one test of CTest each. Label `threaded` marks what TSan runs.
 add_custom_target(threaded_tests)

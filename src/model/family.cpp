@@ -18,10 +18,10 @@ constexpr std::array registered{
 #undef WAYBILL_FAMILY
 };
 
-std::string with_number(std::string_view text, std::string_view placeholder, std::int32_t number) {
-  const auto at = text.find(placeholder);
+std::string with_number(std::string_view text, std::string_view mark, std::int32_t number) {
+  const auto at = text.find(mark);
   if (at == std::string_view::npos) return std::string(text);
-  return fmt::format("{}{}{}", text.substr(0, at), number, text.substr(at + placeholder.size()));
+  return fmt::format("{}{}{}", text.substr(0, at), number, text.substr(at + mark.size()));
 }
 
 }  // namespace

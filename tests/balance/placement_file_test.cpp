@@ -13,6 +13,7 @@
 #include "io/yaml_document.h"
 #include "property/property.h"
 #include "support/fault.h"
+#include "support/placement_tables.h"
 #include "support/temporary_folder.h"
 
 namespace waybill {
@@ -22,20 +23,12 @@ using ::testing::ElementsAre;
 using testing::fault;
 using ::testing::HasSubstr;
 using testing::TemporaryFolder;
+using testing::two_layers;
 
 FileHints over(std::int32_t ranks) {
   FileHints hints;
   hints.ranks = ranks;
   return hints;
-}
-
-PlacementTable equal_table() {
-  PlacementTable table;
-  table.experts = 4;
-  table.layers = {LayerId(1), LayerId(3)};
-  table.dense_layers = {LayerId(0), LayerId(2)};
-  table.slots = {{{0, 1, 2}, {3, 0, 1}}, {{3, 2, 1}, {0, 3, 2}}};
-  return table;
 }
 
 const auto placement_formats = {FileFormat::waybill, FileFormat::sglang,       FileFormat::vllm,
@@ -47,7 +40,7 @@ std::string file_of(FileFormat format) {
 
 TEST(PlacementFile, EveryFormatReadsBackWhatItWrote) {
   const TemporaryFolder folder;
-  const PlacementTable table = equal_table();
+  const PlacementTable table = two_layers();
   for (FileFormat format : placement_formats) {
     const std::string path = folder.file(file_of(format));
     write_placement_table(path, format, table);
@@ -84,7 +77,7 @@ TEST(PlacementFile, OneListOfVllmServesEveryLayer) {
 }
 
 TEST(PlacementFile, UnequalSlotsHaveNoPlaceInEqualSlotFormats) {
-  PlacementTable table = equal_table();
+  PlacementTable table = two_layers();
   table.slots[1] = {{3, 2, 1, 0}, {0, 3}};
   for (FileFormat format : placement_formats) {
     if (format == FileFormat::waybill) continue;
@@ -99,7 +92,7 @@ TEST(PlacementFile, UnequalSlotsHaveNoPlaceInEqualSlotFormats) {
 }
 
 TEST(PlacementFile, OurSchemaKeepsWhatOthersLeaveOut) {
-  PlacementTable table = equal_table();
+  PlacementTable table = two_layers();
   table.version = PlacementVersion("p7");
   table.generation = 7;
   table.checkpoint = CheckpointVersion("c");
@@ -126,7 +119,7 @@ TEST(PlacementFile, OurSchemaKeepsWhatOthersLeaveOut) {
 }
 
 TEST(PlacementFile, CopiesOfAllLayersAreKeptWhenThoseOfOneCountUp) {
-  PlacementTable table = equal_table();
+  PlacementTable table = two_layers();
   table.replicas = {{{1, 0, 0}, {0, 0, 1}}, replica_numbers(table.slots[1], table.experts)};
   const TemporaryFolder folder;
   const std::string path = folder.file("p.json");
@@ -148,7 +141,7 @@ TEST(PlacementFile, ManifestsMayBePacked) {
 }
 
 TEST(PlacementFile, LayerNumbersAloneSizeNothing) {
-  PlacementTable table = equal_table();
+  PlacementTable table = two_layers();
   table.layers.back() = LayerId((1 << 20) - 1);
   const Error error = fault([&] { placement_text(FileFormat::sglang, table); });
   EXPECT_EQ(error.code(), Code::MissingField);

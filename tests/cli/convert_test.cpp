@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/process.h"
+#include "support/placement_tables.h"
 #include "support/temporary_folder.h"
 #include "waybill/placement_file.h"
 
@@ -38,15 +39,6 @@ std::string content(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
   return text.str();
-}
-
-PlacementTable two_layers() {
-  PlacementTable table;
-  table.experts = 4;
-  table.layers = {LayerId(1), LayerId(3)};
-  table.dense_layers = {LayerId(0), LayerId(2)};
-  table.slots = {{{0, 1, 2}, {3, 0, 1}}, {{3, 2, 1}, {0, 3, 2}}};
-  return table;
 }
 
 TEST(Convert, EveryPlacementComesBackThroughOurSchema) {

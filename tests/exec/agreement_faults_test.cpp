@@ -120,6 +120,16 @@ std::shared_ptr<const Placement> with_slots(const Placement& placement,
                                            placement.ranks(), std::move(slots));
 }
 
+// Every rank throws `code`, in the same words, for what rank 2 did.
+void expect_rank_2s_fault(const std::vector<std::optional<Error>>& errors, Code code) {
+  for (const auto& error : errors) {
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), code) << error->what();
+    EXPECT_EQ(error->coordinate("rank"), "2");
+    EXPECT_STREQ(error->what(), errors[0]->what());
+  }
+}
+
 struct OwnFault {
   std::string name;
   Code code;
@@ -154,12 +164,7 @@ TEST_P(OneRanksInputIsBad, EveryRankThrowsItBeforePayloadMoves) {
       },
       exchanges);
   EXPECT_EQ(exchanges, 0);
-  for (const auto& error : errors) {
-    ASSERT_TRUE(error);
-    EXPECT_EQ(error->code(), GetParam().code) << error->what();
-    EXPECT_EQ(error->coordinate("rank"), "2");
-    EXPECT_STREQ(error->what(), errors[0]->what());
-  }
+  expect_rank_2s_fault(errors, GetParam().code);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -217,12 +222,7 @@ TEST_P(OneRanksRoutesHaveAnotherShape, EveryRankThrowsTheSameErrorAtEveryCheckLe
           if (comm.rank() == Rank{2}) GetParam().change(routes);
           layer.plan(layer.begin(routes));
         });
-    for (const auto& error : errors) {
-      ASSERT_TRUE(error);
-      EXPECT_EQ(error->code(), GetParam().code) << error->what();
-      EXPECT_EQ(error->coordinate("rank"), "2");
-      EXPECT_STREQ(error->what(), errors[0]->what());
-    }
+    expect_rank_2s_fault(errors, GetParam().code);
   }
 }
 

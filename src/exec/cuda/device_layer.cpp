@@ -12,15 +12,10 @@
 namespace waybill {
 namespace {
 
-constexpr std::int64_t kElementsPerCopy = 8;
 constexpr std::size_t kClaimBytes = 2 * sizeof(std::uint32_t);
 // Mean rows of a slot from which each Hopper kernel is the fastest, as measured
 // (docs/decisions/0004, 0007).
 constexpr std::int64_t kNarrowFrom = 9, kWideFrom = 49;
-
-std::int64_t padded(std::int64_t n) {
-  return (n + kElementsPerCopy - 1) / kElementsPerCopy * kElementsPerCopy;
-}
 
 struct Buffers {
   std::size_t inner, rows;
@@ -30,7 +25,7 @@ Buffers buffers(const DeviceLayerOptions& options, const CudaExperts& experts) {
   const auto rows =
       static_cast<std::size_t>(options.max_tokens) * static_cast<std::size_t>(options.topk);
   return {
-      .inner = rows * static_cast<std::size_t>(padded(experts.ff())) * 2,
+      .inner = rows * static_cast<std::size_t>(padded_width(experts.ff())) * 2,
       .rows = rows * static_cast<std::size_t>(experts.hidden()) * size_of(options.return_dtype)};
 }
 
@@ -55,7 +50,7 @@ CudaLayer::CudaLayer(const DeviceLayerOptions& options, DevicePlanTables tables,
       plan_(tables_, options.max_tokens, workspace_),
       hopper_(false),
       multiprocessors_(device_limit(tables_.device(), cudaDevAttrMultiProcessorCount)),
-      inner_stride_(padded(experts_->ff())) {
+      inner_stride_(padded_width(experts_->ff())) {
   if (experts_->slots() != tables_.view().keys) {
     throw Error(Code::DescriptorSlotMismatch)
         .expected(tables_.view().keys)

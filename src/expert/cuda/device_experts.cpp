@@ -10,12 +10,6 @@
 namespace waybill {
 namespace {
 
-constexpr std::int64_t kElementsPerCopy = 8;  // bf16 in the 16 bytes that a kernel's copy moves
-
-std::int64_t padded(std::int64_t n) {
-  return (n + kElementsPerCopy - 1) / kElementsPerCopy * kElementsPerCopy;
-}
-
 void require_shape(const TensorView& view, const char* tensor, std::size_t slot,
                    std::initializer_list<std::int64_t> shape) {
   const std::span<const std::int64_t> found(view.shape.data(), static_cast<std::size_t>(view.rank));
@@ -116,8 +110,8 @@ CudaExperts CudaExperts::copy(std::span<const ExpertWeights* const> slots, Devic
   if (slots.empty()) return experts;
   experts.hidden_ = static_cast<std::int32_t>(slots[0]->hidden());
   experts.ff_ = static_cast<std::int32_t>(slots[0]->ff());
-  experts.gate_up_stride_ = padded(experts.hidden_);
-  experts.down_stride_ = padded(experts.ff_);
+  experts.gate_up_stride_ = padded_width(experts.hidden_);
+  experts.down_stride_ = padded_width(experts.ff_);
 
   struct Place {
     std::size_t gate, up, down, gate_bias, up_bias, down_bias;

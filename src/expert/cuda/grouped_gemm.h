@@ -13,6 +13,12 @@
 
 namespace waybill {
 
+// bf16 values in the 16 bytes that a kernel's copy moves: rows begin at multiples of it.
+inline constexpr std::int64_t kElementsPerCopy = 8;
+constexpr std::int64_t padded_width(std::int64_t width) {
+  return (width + kElementsPerCopy - 1) / kElementsPerCopy * kElementsPerCopy;
+}
+
 // One slot's weights in device memory. Rows are contiguous along K.
 struct SlotWeights {
   const __nv_bfloat16 *gate, *up;                // [ff, d]
