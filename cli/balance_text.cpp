@@ -168,92 +168,105 @@ double mean_of(const BalanceReport& report, ObjectiveTerms LayerPlan::*when,
   return sum / static_cast<double>(report.plan.layers.size());
 }
 
-Term term(const BalanceReport& report, double (*value)(const ObjectiveTerms&)) {
+// The means of `value` before and after, not yet divided by a norm.
+Term term(std::string_view name, const BalanceReport& report,
+          double (*value)(const ObjectiveTerms&)) {
   Term made;
+  made.name = name;
   made.normed_before = mean_of(report, &LayerPlan::before, value);
   made.normed_after = mean_of(report, &LayerPlan::after, value);
+  made.before = quantity_text(made.normed_before);
+  made.after = quantity_text(made.normed_after);
   return made;
 }
 
-std::vector<Term> objective(const BalanceProblem& problem, const BalanceReport& report) {
-  const BalanceOptions& options = problem.options;
+void divide(Term& term, double norm) {
+  term.normed_before = norm > 0 ? term.normed_before / norm : 0;
+  term.normed_after = norm > 0 ? term.normed_after / norm : 0;
+}
+
+double changed_slots(const ObjectiveTerms& terms) { return 1.0 * terms.changed_slots; }
+
+Term balance_term(const BalanceProblem& problem, const BalanceReport& report) {
+  Term made = term("balance", report, [](const ObjectiveTerms& t) { return t.largest_rank; });
+  made.normed_before = report.plan.mean_ratio_before();
+  made.normed_after = report.plan.mean_ratio_after();
+  made.unit = name(problem.demand.load.provenance().unit);
+  made.norm = "the mean rank";
+  made.weight = problem.options.weights.balance;
+  return made;
+}
+
+Term inter_node_term(const BalanceProblem& problem, const BalanceReport& report) {
   const LoadMatrix& load = problem.demand.load;
-  const auto bytes = [&](double value) {
-    return bytes_or_unknown(static_cast<std::uint64_t>(value), options);
-  };
   double rows = 0;
   for (std::size_t i = 0; i < load.layers().size(); ++i) {
     const auto own = load.by_source(i);
     rows +=
         std::accumulate(own.begin(), own.end(), 0.0) / static_cast<double>(load.layers().size());
   }
+  Term made =
+      term("inter_node", report, [](const ObjectiveTerms& t) { return t.inter_node.value_or(0); });
+  made.known = report.plan.layers.front().after.inter_node.has_value();
+  if (!made.known) made.before = made.after = "?";
+  divide(made, rows);
+  made.unit = name(load.provenance().unit);
+  made.norm = "all of a layer";
+  made.weight = problem.options.weights.inter_node;
+  return made;
+}
+
+std::string bytes_of(double slots, const BalanceOptions& options) {
+  return bytes_or_unknown(
+      static_cast<std::uint64_t>(slots * static_cast<double>(options.expert_bytes)), options);
+}
+
+Term migration_term(double slots, const BalanceOptions& options, const BalanceReport& report) {
+  Term made = term("migration", report, changed_slots);
+  made.before = bytes_of(made.normed_before, options);
+  made.after = bytes_of(made.normed_after, options);
+  divide(made, slots);
+  made.unit = "bytes";
+  made.norm = "all slots";
+  made.weight = options.weights.migration;
+  return made;
+}
+
+Term resident_term(double slots, const BalanceProblem& problem, const BalanceReport& report) {
+  double held = report.before.empty() ? slots : 0;
+  for (const SlotLists& lists : report.before) {
+    for (const auto& list : lists) {
+      held += static_cast<double>(list.size()) / static_cast<double>(report.before.size());
+    }
+  }
+  Term made;
+  made.name = "resident";
+  made.before = bytes_of(held, problem.options);
+  made.after = bytes_of(slots, problem.options);
+  made.normed_before = held;
+  made.normed_after = slots;
+  divide(made, problem.demand.load.experts());
+  made.unit = "bytes";
+  made.norm = "one copy each";
+  made.weight = problem.options.weights.resident;
+  return made;
+}
+
+Term churn_term(double slots, const BalanceOptions& options, const BalanceReport& report) {
+  Term made = term("churn", report, changed_slots);
+  divide(made, slots);
+  made.unit = "slots";
+  made.norm = "all slots";
+  made.weight = options.weights.churn;
+  return made;
+}
+
+std::vector<Term> objective(const BalanceProblem& problem, const BalanceReport& report) {
   const auto slots = static_cast<double>(
       std::accumulate(report.cluster.slots.begin(), report.cluster.slots.end(), 0));
-  std::vector<Term> terms;
-
-  Term balance = term(report, [](const ObjectiveTerms& t) { return t.largest_rank; });
-  balance.before = quantity_text(balance.normed_before);
-  balance.after = quantity_text(balance.normed_after);
-  balance.normed_before = report.plan.mean_ratio_before();
-  balance.normed_after = report.plan.mean_ratio_after();
-  balance.name = "balance";
-  balance.unit = name(load.provenance().unit);
-  balance.norm = "the mean rank";
-  balance.weight = options.weights.balance;
-  terms.push_back(balance);
-
-  Term crossing = term(report, [](const ObjectiveTerms& t) { return t.inter_node.value_or(0); });
-  crossing.known = report.plan.layers.front().after.inter_node.has_value();
-  crossing.before = crossing.known ? quantity_text(crossing.normed_before) : "?";
-  crossing.after = crossing.known ? quantity_text(crossing.normed_after) : "?";
-  crossing.normed_before = rows > 0 ? crossing.normed_before / rows : 0;
-  crossing.normed_after = rows > 0 ? crossing.normed_after / rows : 0;
-  crossing.name = "inter_node";
-  crossing.unit = balance.unit;
-  crossing.norm = "all of a layer";
-  crossing.weight = options.weights.inter_node;
-  terms.push_back(crossing);
-
-  Term churn = term(report, [](const ObjectiveTerms& t) { return 1.0 * t.changed_slots; });
-  Term migration = churn;
-  for (Term* moved : {&migration, &churn}) {
-    moved->normed_before /= slots;
-    moved->normed_after /= slots;
-  }
-  const auto expert = static_cast<double>(options.expert_bytes);
-  migration.before = bytes(migration.normed_before * slots * expert);
-  migration.after = bytes(migration.normed_after * slots * expert);
-  migration.name = "migration";
-  migration.unit = "bytes";
-  migration.norm = "all slots";
-  migration.weight = options.weights.migration;
-  terms.push_back(migration);
-
-  Term resident;
-  resident.normed_after = slots / load.experts();
-  double held = 0;
-  for (const SlotLists& lists : report.before) {
-    for (const auto& list : lists) held += static_cast<double>(list.size());
-  }
-  resident.normed_before = report.before.empty()
-                               ? resident.normed_after
-                               : held / static_cast<double>(report.before.size()) / load.experts();
-  resident.before = bytes(resident.normed_before * load.experts() * expert);
-  resident.after = bytes(slots * expert);
-  resident.name = "resident";
-  resident.unit = "bytes";
-  resident.norm = "one copy each";
-  resident.weight = options.weights.resident;
-  terms.push_back(resident);
-
-  churn.before = quantity_text(churn.normed_before * slots);
-  churn.after = quantity_text(churn.normed_after * slots);
-  churn.name = "churn";
-  churn.unit = "slots";
-  churn.norm = "all slots";
-  churn.weight = options.weights.churn;
-  terms.push_back(churn);
-  return terms;
+  return {balance_term(problem, report), inter_node_term(problem, report),
+          migration_term(slots, problem.options, report), resident_term(slots, problem, report),
+          churn_term(slots, problem.options, report)};
 }
 
 std::string explanation(const BalanceProblem& problem, const BalanceReport& report) {
